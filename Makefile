@@ -1,0 +1,39 @@
+# Everything a fresh machine needs: `make demo` and `make test` set up .venv by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help demo test test-all check format bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(READY)  ## train three methods on built-in digits, about a minute
+	$(BIN)/duotone demo
+
+test: check  ## everything the default suite has
+	$(BIN)/python -m pytest -n 2
+
+test-all: check  ## the slow tests too
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+check: $(READY)  ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## speed and memory, written to benchmarks/results
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## remove what the targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

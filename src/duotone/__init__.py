@@ -1,0 +1,1 @@
+"""Personalised federated learning, printed in two inks."""

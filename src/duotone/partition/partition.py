@@ -1,0 +1,199 @@
+"""Who holds which samples, and the view of a client's samples that follows from it.
+
+A partition is row numbers, not samples: 10,000 clients over 70,000 images are a few hundred
+kilobytes. :class:`Population` joins it with the one table of samples and hands out tensors of a
+single client when, and only when, they are needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from duotone.data.dataset import Array, Dataset
+from duotone.errors import PartitionError
+from duotone.types import ClientData, DataInfo, Kind, Split
+
+Rows: TypeAlias = NDArray[np.int64]
+SPLITS: tuple[Split, ...] = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One client of a partition: who it is and which rows it holds."""
+
+    client: str
+    group: str
+    kind: Kind
+    train: Rows
+    val: Rows
+    test: Rows
+
+
+class Partition(Mapping[str, Holding]):
+    """An ordered mapping from client to holding, stored as a few flat arrays.
+
+    Args:
+        clients: Client names, in order.
+        groups: The group of each client.
+        kinds: Whether each client is a member or a newcomer.
+        rows: For each split, the rows of all clients one after the other.
+        offsets: For each split, where each client's rows begin; one entry more than clients.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[str],
+        groups: Sequence[str],
+        kinds: Sequence[Kind],
+        rows: Mapping[Split, Rows],
+        offsets: Mapping[Split, Rows],
+    ) -> None:
+        self.clients = tuple(clients)
+        self.groups = tuple(groups)
+        self.kinds = tuple(kinds)
+        self.rows = dict(rows)
+        self.offsets = dict(offsets)
+        self._positions = {client: position for position, client in enumerate(self.clients)}
+
+    @classmethod
+    def from_holdings(cls, holdings: Sequence[Holding]) -> Partition:
+        """Pack holdings into a partition."""
+        names = [holding.client for holding in holdings]
+        if len(set(names)) != len(names):
+            raise PartitionError("Two clients of the partition have the same name.")
+        rows: dict[Split, Rows] = {}
+        offsets: dict[Split, Rows] = {}
+        for split in SPLITS:
+            parts = [np.asarray(getattr(holding, split), np.int64) for holding in holdings]
+            rows[split] = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+            offsets[split] = np.cumsum([0, *map(len, parts)])
+        groups = [holding.group for holding in holdings]
+        return cls(names, groups, [holding.kind for holding in holdings], rows, offsets)
+
+    def __getitem__(self, client: str) -> Holding:
+        position = self._positions[client]
+        train, val, test = (self._slice(split, position) for split in SPLITS)
+        return Holding(client, self.groups[position], self.kinds[position], train, val, test)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.clients)
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._positions
+
+    def _slice(self, split: Split, position: int) -> Rows:
+        offsets = self.offsets[split]
+        return self.rows[split][offsets[position] : offsets[position + 1]]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The clients that train."""
+        return self.of_kind("member")
+
+    @property
+    def newcomers(self) -> tuple[str, ...]:
+        """The clients never seen in training."""
+        return self.of_kind("newcomer")
+
+    def of_kind(self, kind: Kind) -> tuple[str, ...]:
+        """Return the clients of one kind, in order."""
+        return tuple(c for c, k in zip(self.clients, self.kinds, strict=True) if k == kind)
+
+    def size(self, client: str, split: Split = "train") -> int:
+        """Return how many samples of a split a client holds."""
+        position = self._positions[client]
+        return int(self.offsets[split][position + 1] - self.offsets[split][position])
+
+    def fingerprint(self) -> str:
+        """Return a short hash: equal partitions, equal fingerprint."""
+        digest = hashlib.sha256("\x1f".join(self.clients + self.groups + self.kinds).encode())
+        for split in SPLITS:
+            digest.update(self.rows[split].tobytes())
+            digest.update(self.offsets[split].tobytes())
+        return digest.hexdigest()[:16]
+
+
+class Population:
+    """A data set and its partition: every client's samples, made on demand.
+
+    The samples exist once. :meth:`arrays` and :meth:`from_arrays` let worker processes look at the
+    same memory instead of a copy.
+    """
+
+    def __init__(self, dataset: Dataset, partition: Partition) -> None:
+        self.dataset = dataset
+        self.partition = partition
+        shape = dataset.x.shape[1:]
+        if dataset.x.dtype == np.uint8:
+            height, width, *channels = shape
+            shape = (channels[0] if channels else 1, height, width)
+        self.info = DataInfo(
+            shape=tuple(int(size) for size in shape),
+            task="classes" if dataset.classes else "regression",
+            outputs=dataset.classes or 1,
+        )
+
+    def data(self, client: str, split: Split = "train") -> ClientData:
+        """Return one split of one client's samples as tensors."""
+        rows: Rows = getattr(self.partition[client], split)
+        x = torch.from_numpy(self.dataset.x[rows])  # indexing with rows copies just these samples
+        y = torch.from_numpy(self.dataset.y[rows])
+        if self.info.is_image:
+            x = x.float().div_(255)
+            # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
+            x = x.permute(0, 3, 1, 2) if x.ndim == 4 else x.unsqueeze(1)
+        return ClientData(client, x, y, self.info)
+
+    def factors(self, rows: Rows) -> dict[str, Array]:
+        """Return the ground-truth factors of some rows."""
+        return {name: values[rows] for name, values in self.dataset.factors.items()}
+
+    def arrays(self) -> dict[str, Array]:
+        """Return everything large, by name, for sharing with other processes."""
+        arrays: dict[str, Array] = {"x": self.dataset.x, "y": self.dataset.y}
+        for split in SPLITS:
+            arrays[f"rows.{split}"] = self.partition.rows[split]
+            arrays[f"offsets.{split}"] = self.partition.offsets[split]
+        return arrays
+
+    def labels(self) -> dict[str, Any]:
+        """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""
+        return {
+            "name": self.dataset.name,
+            "classes": self.dataset.classes,
+            "clients": self.partition.clients,
+            "groups": self.partition.groups,
+            "kinds": self.partition.kinds,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], labels: Mapping[str, Any]) -> Population:
+        """Rebuild a population around arrays that may live in shared memory.
+
+        Only what training and evaluation need is there: factors stay with the original.
+        """
+        partition = Partition(
+            labels["clients"],
+            labels["groups"],
+            labels["kinds"],
+            {split: arrays[f"rows.{split}"] for split in SPLITS},
+            {split: arrays[f"offsets.{split}"] for split in SPLITS},
+        )
+        dataset = Dataset(
+            name=labels["name"],
+            x=arrays["x"],
+            y=arrays["y"],
+            is_test=np.zeros(0, bool),
+            classes=labels["classes"],
+        )
+        return cls(dataset, partition)

@@ -1,0 +1,88 @@
+"""Names for things: look one up, and import it only when it is used.
+
+A registry maps a name to ``"module:attribute"``. Looking at the names imports nothing, so the
+command line can list forty methods without loading torch. Plug-ins add names through the entry
+point groups ``duotone.methods``, ``duotone.models`` and so on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from duotone.errors import UnknownNameError
+
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+class Registry(Mapping[str, str]):
+    """The known names of one kind of thing.
+
+    Args:
+        kind: The word for one entry, as a user says it: "method", "model".
+        entries: Name to ``"module:attribute"``.
+        listing: The command that lists the names, quoted in error messages.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, str], *, listing: str) -> None:
+        self.kind = kind
+        self.listing = listing
+        self._entries = dict(entries)
+        self._plugins_loaded = False
+
+    def _names(self) -> dict[str, str]:
+        if not self._plugins_loaded:
+            # Built-in names win: a plug-in cannot silently replace FedAvg.
+            for point in entry_points(group=f"duotone.{self.kind.replace(' ', '_')}s"):
+                self._entries.setdefault(point.name, point.value)
+            self._plugins_loaded = True
+        return self._entries
+
+    def __getitem__(self, name: str) -> str:
+        return self._names()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def load(self, name: str) -> Any:
+        """Import and return the object called ``name``.
+
+        ``"package.module:Name"`` is accepted as well and imported as it stands.
+
+        Raises:
+            UnknownNameError: Nobody knows the name; the message suggests the nearest one.
+        """
+        if name in self:
+            return import_object(self[name])
+        if _IMPORT_PATH.fullmatch(name):
+            try:
+                return import_object(name)
+            except (ImportError, AttributeError) as error:
+                raise UnknownNameError(
+                    f"The {self.kind} {name!r} cannot be imported: {error}."
+                ) from error
+        raise UnknownNameError(
+            f"Unknown {self.kind} {name!r}.{did_you_mean(name, self)} List them with: {self.listing}"
+        )
+
+
+def import_object(path: str) -> Any:
+    """Import ``"package.module:Name"``."""
+    module, _, attribute = path.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def did_you_mean(name: str, known: Mapping[str, Any] | list[str]) -> str:
+    """Return " Did you mean 'x'?" with the nearest known name, or an empty string."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""

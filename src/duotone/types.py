@@ -1,0 +1,161 @@
+"""The types that cross the boundary between a client and the server.
+
+The whole privacy model of duotone is visible here: a :class:`ClientState` never leaves its client,
+a :class:`ClientUpdate` is everything that does, and a :class:`ServerState` is everything the server
+knows. Nothing else moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from duotone.seeding import derive
+
+Params: TypeAlias = Mapping[str, Tensor]
+"""Flat, named, detached tensors: parameters and buffers alike."""
+
+Kind: TypeAlias = Literal["member", "newcomer"]
+Split: TypeAlias = Literal["train", "val", "test"]
+Task: TypeAlias = Literal["classes", "regression"]
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class DataInfo:
+    """The form of the samples, known to everybody: what a network must fit.
+
+    Attributes:
+        shape: One sample as a network sees it: ``(channels, height, width)`` or ``(features,)``.
+        task: Whether labels are classes or real numbers.
+        outputs: Number of classes; for regression the number of targets.
+    """
+
+    shape: tuple[int, ...]
+    task: Task
+    outputs: int
+
+    @property
+    def is_image(self) -> bool:
+        """Whether samples are images."""
+        return len(self.shape) == 3
+
+
+@dataclass(frozen=True, slots=True)
+class ClientData:
+    """One split of one client's samples, as tensors.
+
+    Attributes:
+        client: Whose samples these are.
+        x: Images as float32 in [0, 1], channels first; or feature vectors.
+        y: Labels, or ``None`` where a method must do without them.
+        info: The form of the samples.
+    """
+
+    client: str
+    x: Tensor
+    y: Tensor | None
+    info: DataInfo
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels, where they must be there."""
+        if self.y is None:
+            raise ValueError(f"client {self.client!r} was given without labels")
+        return self.y
+
+    def without_labels(self) -> ClientData:
+        """Return the same samples with their labels hidden."""
+        return replace(self, y=None)
+
+    def first(self, count: int) -> ClientData:
+        """Return the first ``count`` samples; clients' samples are in random order."""
+        y = None if self.y is None else self.y[:count]
+        return replace(self, x=self.x[:count], y=y)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """Everything the server knows after a round."""
+
+    shared: Params
+    extra: Params = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientState:
+    """Everything that never leaves a client: its local parameters, and what it remembers."""
+
+    local: Params = field(default_factory=lambda: EMPTY)
+    extra: Params = field(default_factory=lambda: EMPTY)
+
+    def __bool__(self) -> bool:
+        return bool(self.local or self.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUpdate:
+    """Everything that leaves a client in a round.
+
+    Attributes:
+        client: Who sends it.
+        shared: The client's version of the shared part.
+        weight: Its say in the average, usually its number of training samples.
+        extra: What a method sends besides: statistics, prototypes.
+        metrics: Scalars about local training, for display only.
+    """
+
+    client: str
+    shared: Params
+    weight: float
+    extra: Params = field(default_factory=lambda: EMPTY)
+    metrics: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Latents:
+    """The representation of some samples in the two inks; a part may have no dimensions.
+
+    Attributes:
+        shared: What should say nothing about the client, ``(samples, shared dimensions)``.
+        local: What should say what is special about the client, ``(samples, local dimensions)``.
+        shared_std: Posterior standard deviations where the encoder is probabilistic.
+        local_std: Likewise.
+    """
+
+    shared: Tensor
+    local: Tensor
+    shared_std: Tensor | None = None
+    local_std: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundInfo:
+    """Where in the run we are; the source of every random draw a method makes.
+
+    Attributes:
+        round: The current round, from 1; 0 is the time before the first.
+        rounds: How many rounds the run has.
+        seed: The seed of the run.
+        data: The form of the samples.
+    """
+
+    round: int
+    rounds: int
+    seed: int
+    data: DataInfo
+
+    def generator(self, *name: str | int) -> torch.Generator:
+        """Return the torch generator of a stream that belongs to this round."""
+        generator = torch.Generator()
+        generator.manual_seed(derive(self.seed, "round", self.round, *name))
+        return generator
