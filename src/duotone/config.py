@@ -1,11 +1,200 @@
-"""Settings: one frozen type for the Python API, the TOML file and the command line."""
+"""Settings: one frozen type for the Python API, the TOML file and the command line.
+
+A run is described by a small tree. The top level says what to run; two tables, ``partition`` and
+``method``, carry the settings of the chosen partition and method, which check them themselves::
+
+    data = "digits"
+    rounds = 30
+
+    [partition]
+    scheme = "groups"
+    alpha = 0.3
+
+    [method]
+    name = "fedavg"
+    lr = 0.1
+
+Values come from the defaults, then a file, then ``--set key=value``; the last one wins.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from duotone.errors import ConfigError
+from duotone.registry import did_you_mean
 
 
 class Settings(BaseModel):
     """Base of every group of settings: frozen, and a name nobody knows is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class RunConfig(Settings):
+    """What one run does. What is ``None`` is filled in before the run starts."""
+
+    data: str = "digits"
+    """A data set's name, a canonical .npz file, or a folder CLIENT/CLASS/*.png."""
+    style: str = "none"
+    """Give each client its own look: none, marks or padpaf4."""
+    model: str | None = None
+    """The network; by default cnn-bn for images and mlp for tables."""
+    rounds: int | None = Field(None, ge=1)
+    """How many rounds; by default the method's own number."""
+    sampled: int | None = Field(None, ge=1)
+    """Members drawn per round; by default 10, or all if there are fewer."""
+    seed: int = Field(0, ge=0)
+    """The source of every random draw."""
+    evaluate_every: int = Field(5, ge=1)
+    """Rounds between two evaluations; the last round is always evaluated."""
+    evaluate_clients: int | None = Field(None, ge=1)
+    """Evaluate at most this many members and newcomers each, a fixed random choice."""
+    newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
+    """What newcomers start from; auto is the best the method can use."""
+    shots: int | None = Field(None, ge=1)
+    """Labelled samples a newcomer has in few-shot; by default all of its training samples."""
+    latents: int = Field(200, ge=0)
+    """Samples per client and split whose representation is saved; 0 saves none."""
+    max_norm: float | None = Field(None, gt=0)
+    """Refuse updates that moved further than this; by default no bound."""
+    backend: Literal["auto", "serial", "processes"] = "auto"
+    """Where clients are computed; all give the same results."""
+    workers: int | None = Field(None, ge=1)
+    """Worker processes; by default one per core."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where tensors live; auto takes a GPU if there is one."""
+    partition: dict[str, Any] = Field(default_factory=dict)
+    """Who holds which samples: the scheme and its settings."""
+    method: dict[str, Any] = Field(default_factory=dict)
+    """The method's name and its settings."""
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def validated(
+    kind: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
+) -> AnySettings:
+    """Check some settings and fill in the defaults.
+
+    Args:
+        kind: The settings type.
+        values: What was given.
+        owner: Whose settings these are, for messages: "the partition 'groups'".
+        prefix: What stands before a name in the file: "partition.".
+
+    Raises:
+        ConfigError: Settings are wrong; the message has all of them.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError.together(_problems(kind, error, owner, prefix)) from None
+
+
+def _problems(kind: type[Settings], error: ValidationError, owner: str, prefix: str) -> list[str]:
+    problems: dict[str, str] = {}
+    for detail in error.errors():
+        name = str(detail["loc"][0]) if detail["loc"] else ""
+        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if not name:
+            problems[name] = message
+        elif detail["type"] == "extra_forbidden":
+            known = list(kind.model_fields)
+            hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
+            problems[name] = f"{_capital(owner)} has no setting {prefix}{name}.{hint}"
+        elif detail["type"] == "missing":
+            meaning = kind.model_fields[name].description
+            problems[name] = f"{_capital(owner)} needs {prefix}{name}: {meaning}"
+        elif name in problems:  # one more of the forms that this setting may have
+            problems[name] = problems[name].removesuffix(".") + f", or {message}."
+        else:
+            problems[name] = f"{prefix}{name} = {detail['input']!r} is wrong: it {message}."
+    return list(problems.values())
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a configuration file.
+
+    Raises:
+        ConfigError: It is missing or not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"There is no configuration file {path}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+
+
+def write_toml(values: Mapping[str, Any]) -> str:
+    """Return settings as TOML; what is ``None`` is left out."""
+    return tomli_w.dumps(_without_none(values))
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``changes`` on top, table by table.
+
+    >>> merged({"a": 1, "t": {"b": 2}}, {"t": {"c": 3}})
+    {'a': 1, 't': {'b': 2, 'c': 3}}
+    """
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        both_tables = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both_tables else value  # type: ignore[arg-type]
+    return result
+
+
+def parse_assignment(text: str) -> dict[str, Any]:
+    """Turn ``key=value`` from the command line into a nested mapping.
+
+    The value is read as TOML, and as plain text where it is not TOML. A key without a dot that is
+    not a setting of the run belongs to the method, so ``lr=0.05`` means ``method.lr=0.05``.
+
+    >>> parse_assignment("partition.alpha=0.1")
+    {'partition': {'alpha': 0.1}}
+    >>> parse_assignment("lr=0.05")
+    {'method': {'lr': 0.05}}
+    >>> parse_assignment("model=mlp")
+    {'model': 'mlp'}
+
+    Raises:
+        ConfigError: There is no equals sign.
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise ConfigError(f"--set takes key=value, such as --set lr=0.05. Got {text!r}.")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    path = key.split(".")
+    if len(path) == 1 and key not in RunConfig.model_fields:
+        path = ["method", key]
+    for part in reversed(path):
+        parsed = {part: parsed}
+    result: dict[str, Any] = parsed
+    return result

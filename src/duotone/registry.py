@@ -25,10 +25,11 @@ class Registry(Mapping[str, str]):
     Args:
         kind: The word for one entry, as a user says it: "method", "model".
         entries: Name to ``"module:attribute"``.
-        listing: The command that lists the names, quoted in error messages.
+        listing: The command that lists the names, quoted in error messages; without one the
+            names themselves are.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, str], *, listing: str) -> None:
+    def __init__(self, kind: str, entries: Mapping[str, str], *, listing: str = "") -> None:
         self.kind = kind
         self.listing = listing
         self._entries = dict(entries)
@@ -68,9 +69,8 @@ class Registry(Mapping[str, str]):
                 raise UnknownNameError(
                     f"The {self.kind} {name!r} cannot be imported: {error}."
                 ) from error
-        raise UnknownNameError(
-            f"Unknown {self.kind} {name!r}.{did_you_mean(name, self)} List them with: {self.listing}"
-        )
+        known = f"List them with: {self.listing}" if self.listing else f"Known: {', '.join(self)}."
+        raise UnknownNameError(f"Unknown {self.kind} {name!r}.{did_you_mean(name, self)} {known}")
 
 
 def import_object(path: str) -> Any:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,9 +21,8 @@ Params: TypeAlias = Mapping[str, Tensor]
 
 Kind: TypeAlias = Literal["member", "newcomer"]
 Split: TypeAlias = Literal["train", "val", "test"]
+NewcomerRule: TypeAlias = Literal["zero-shot", "label-free", "few-shot"]
 Task: TypeAlias = Literal["classes", "regression"]
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,11 @@ class ClientData:
         """Return the same samples with their labels hidden."""
         return replace(self, y=None)
 
+    def to(self, device: str) -> ClientData:
+        """Return the samples on a device."""
+        y = None if self.y is None else self.y.to(device)
+        return replace(self, x=self.x.to(device), y=y)
+
     def first(self, count: int) -> ClientData:
         """Return the first ``count`` samples; clients' samples are in random order."""
         y = None if self.y is None else self.y[:count]
@@ -88,15 +91,15 @@ class ServerState:
     """Everything the server knows after a round."""
 
     shared: Params
-    extra: Params = field(default_factory=lambda: EMPTY)
+    extra: Params = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
     """Everything that never leaves a client: its local parameters, and what it remembers."""
 
-    local: Params = field(default_factory=lambda: EMPTY)
-    extra: Params = field(default_factory=lambda: EMPTY)
+    local: Params = field(default_factory=dict)
+    extra: Params = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.local or self.extra)
@@ -117,8 +120,8 @@ class ClientUpdate:
     client: str
     shared: Params
     weight: float
-    extra: Params = field(default_factory=lambda: EMPTY)
-    metrics: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    extra: Params = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +150,14 @@ class RoundInfo:
         rounds: How many rounds the run has.
         seed: The seed of the run.
         data: The form of the samples.
+        participation: Share of the members that is drawn in each round.
     """
 
     round: int
     rounds: int
     seed: int
     data: DataInfo
+    participation: float = 1.0
 
     def generator(self, *name: str | int) -> torch.Generator:
         """Return the torch generator of a stream that belongs to this round."""

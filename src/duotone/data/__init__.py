@@ -1,1 +1,144 @@
-"""TBD."""
+"""What the samples are: data sets by name, from files, from folders, and made on the spot.
+
+A name in :data:`DATASETS` stands for a function that returns a :class:`Dataset`. Some are always
+there, because the samples come with a Python package or are made by a rule; the others need a file
+that the user brings, see :mod:`duotone.data.files`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from duotone.data.composed import DIGITS4
+from duotone.data.dataset import Dataset
+from duotone.data.files import dataset_from_mapping, file_of, find_file, read_dataset, save_dataset
+from duotone.data.folders import read_folder
+from duotone.data.readers import import_dataset
+from duotone.data.sources import ORIGINS
+from duotone.data.styles import STYLES, apply_style, style_kinds
+from duotone.errors import DataError
+from duotone.registry import Registry
+
+__all__ = [
+    "DATASETS",
+    "STYLES",
+    "Dataset",
+    "DatasetSummary",
+    "apply_style",
+    "dataset_from_mapping",
+    "describe_datasets",
+    "import_dataset",
+    "load_dataset",
+    "save_dataset",
+    "style_kinds",
+]
+
+DATASETS = Registry(
+    "data set",
+    {
+        "digits": "duotone.data.sources:digits",
+        "mini-digits": "duotone.data.sources:mini_digits",
+        "rendered-digits": "duotone.data.rendered:rendered_digits",
+        "planted": "duotone.data.planted:planted",
+        "planted-table": "duotone.data.planted:planted_table",
+        "mnist": "duotone.data.sources:mnist",
+        "mnist-m": "duotone.data.sources:mnist_m",
+        "svhn": "duotone.data.sources:svhn",
+        "usps": "duotone.data.sources:usps",
+        "cifar10": "duotone.data.sources:cifar10",
+        "celeba64": "duotone.data.sources:celeba64",
+        "pacs32": "duotone.data.sources:pacs32",
+        "pneumoniamnist": "duotone.data.sources:pneumoniamnist",
+        "digits4": "duotone.data.composed:digits4",
+        "digits5": "duotone.data.composed:digits5",
+    },
+    listing="duotone datasets",
+)
+
+_SUMMARIES = {
+    "digits": "5,000 handwritten digits of MNIST, 28×28 grey",
+    "mini-digits": "1,797 handwritten digits, 8×8 grey",
+    "rendered-digits": "10,000 digits drawn from fonts, 28×28 colour; stands in for SynthDigits",
+    "planted": "4,800 made images, 16×16 grey, with known shared and local factors",
+    "planted-table": "4,800 made rows of 16 features with known shared and local factors",
+    "mnist": "handwritten digits, 28×28 grey",
+    "mnist-m": "MNIST digits blended with photographs, 32×32 colour",
+    "svhn": "house numbers from street photographs, 32×32 colour",
+    "usps": "handwritten digits of letters, 16×16 grey",
+    "cifar10": "photographs of ten kinds of things, 32×32 colour",
+    "celeba64": "faces, smiling or not, 64×64 colour; a client is a person",
+    "pacs32": "seven kinds of things as photo, painting, cartoon and sketch, 32×32 colour",
+    "pneumoniamnist": "chest X-rays, normal or pneumonia, 28×28 grey",
+    "digits4": "mnist, mnist-m, svhn and usps as four domains, 28×28 colour",
+    "digits5": "digits4 and SynthDigits, or its stand-in, as five domains, 28×28 colour",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """One line of the list of data sets.
+
+    Attributes:
+        name: What to ask for.
+        summary: What the samples are.
+        available: Whether it can be loaded now.
+        where: "built in", the file, or what is missing.
+    """
+
+    name: str
+    summary: str
+    available: bool
+    where: str
+
+
+def load_dataset(name_or_path: str) -> Dataset:
+    """Return a data set by its name, its file or its folder.
+
+    A known name wins over a file or folder of the same name; write ``./digits`` for the latter.
+
+    Args:
+        name_or_path: A name in :data:`DATASETS`, the path of a canonical ``NAME.npz``, a folder
+            ``CLIENT/CLASS/*.png``, or ``"package.module:function"``.
+
+    Raises:
+        UnknownNameError: It is none of these.
+        DataError: The samples are missing or damaged.
+    """
+    path = Path(name_or_path).expanduser()
+    if name_or_path not in DATASETS:
+        if path.is_dir():
+            return read_folder(path)
+        if path.is_file():
+            return read_dataset(path)
+        if path.suffix == ".npz" or len(path.parts) > 1:
+            raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
+    make = DATASETS.load(name_or_path)
+    dataset = make() if callable(make) else make
+    if not isinstance(dataset, Dataset):
+        raise DataError(
+            f"The data set {name_or_path!r} gave a {type(dataset).__name__}; "
+            "it must be a function without arguments that returns a duotone Dataset."
+        )
+    return dataset
+
+
+def describe_datasets() -> list[DatasetSummary]:
+    """List the known data sets and say which can be loaded now, without loading any."""
+    return [
+        DatasetSummary(name, _SUMMARIES.get(name, "from a plug-in"), *_availability(name))
+        for name in DATASETS
+    ]
+
+
+def _availability(name: str) -> tuple[bool, str]:
+    if name not in _SUMMARIES:
+        return True, DATASETS[name]
+    needed = DIGITS4 if name in ("digits4", "digits5") else [name] if name in ORIGINS else []
+    found = {file: find_file(file) for file in map(file_of, needed)}
+    missing = [file for file, path in found.items() if path is None]
+    if missing:
+        return False, f"needs {', '.join(missing)}"
+    if len(needed) > 1:
+        return True, f"made from {', '.join(needed)}"
+    return True, str(found[file_of(name)]) if needed else "built in"

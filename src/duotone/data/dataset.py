@@ -161,7 +161,9 @@ def _check_labels(
 ) -> tuple[Array, int]:
     for what, y in (("y_train", y_train), ("y_test", y_test)):
         if y.ndim != 1:
-            raise DataError(f"{what} of {name!r} has shape {y.shape}; it must be one label per row.")
+            raise DataError(
+                f"{what} of {name!r} has shape {y.shape}; it must be one label per row."
+            )
     y = _joined(y_train, y_test)
     if np.issubdtype(y.dtype, np.floating):
         if not np.isfinite(y).all():

@@ -1,1 +1,21 @@
-"""TBD."""
+"""Who holds what: schemes that deal out a data set, and the partition they make.
+
+Numbers about a partition are in :mod:`duotone.partition.describe`, its picture is drawn by
+:mod:`duotone.partition.picture`.
+"""
+
+from duotone.partition.build import build_partition, resolve_settings
+from duotone.partition.partition import Holding, Partition, Population
+from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
+
+__all__ = [
+    "SCHEMES",
+    "Holding",
+    "Partition",
+    "PartitionSettings",
+    "Population",
+    "Scheme",
+    "Share",
+    "build_partition",
+    "resolve_settings",
+]

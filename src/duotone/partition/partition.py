@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -165,6 +165,12 @@ class Population:
             arrays[f"rows.{split}"] = self.partition.rows[split]
             arrays[f"offsets.{split}"] = self.partition.offsets[split]
         return arrays
+
+    def adopt(self, arrays: Mapping[str, Array]) -> None:
+        """Use equal arrays that live elsewhere from now on, so that the samples exist once."""
+        moved = Population.from_arrays(arrays, self.labels())
+        self.dataset = replace(self.dataset, x=moved.dataset.x, y=moved.dataset.y)
+        self.partition = moved.partition
 
     def labels(self) -> dict[str, Any]:
         """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""

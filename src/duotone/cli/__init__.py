@@ -1,0 +1,31 @@
+"""The command line: parse, call, print.
+
+Nothing here imports torch before a command needs it, so that help and mistakes answer at once.
+Exit codes: 0 ok, 1 the run failed, 2 usage or configuration, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from duotone.cli import looking, running
+from duotone.cli.app import app
+from duotone.errors import DuotoneError
+
+__all__ = ["looking", "main", "running"]  # importing a module of commands registers them
+
+
+def main() -> None:
+    """Run the command line."""
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    try:
+        app(prog_name="duotone")
+    except DuotoneError as error:
+        if debug:
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped at once. What was committed is safe: duotone runs\n")
+        sys.exit(130)

@@ -1,0 +1,109 @@
+"""The application, the options that commands have in common, and where output goes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    help="Personalised federated learning that shows what is shared, what is local, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Bring official data files into the form duotone reads.")
+app.add_typer(data_app, name="data", no_args_is_help=True)
+
+DATA, FEDERATION, OUTPUT = "Data", "Federation", "Output"
+
+
+class Device(StrEnum):
+    """Where tensors live."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def talk() -> Console:
+    """Return the console for people: standard error, so that standard output is data only."""
+    return Console(stderr=True)
+
+
+def show(renderable: Any) -> None:
+    """Print a result to standard output; without a terminal nothing is wrapped."""
+    width = None if sys.stdout.isatty() else 160
+    console = Console(width=width, highlight=False)
+    console.print(renderable, soft_wrap=isinstance(renderable, str))
+
+
+def show_json(content: Any) -> None:
+    """Print a result for machines."""
+    sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"duotone {version('duotone')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (with any command).")
+    ] = False,
+) -> None:
+    """Personalised federated learning that shows what is shared, what is local, and why.
+
+    Start with:  [bold]duotone demo[/bold]
+    """
+
+
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data", help="Name, .npz file or folder CLIENT/CLASS/*.png.", rich_help_panel=DATA
+    ),
+]
+StyleOption = Annotated[
+    str | None,
+    typer.Option(help="Each client's own look: none, marks, padpaf4.", rich_help_panel=DATA),
+]
+PartitionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Who holds what: iid, dirichlet, groups, domains, pathological, quantity, attribute, "
+        "natural.",
+        rich_help_panel=DATA,
+    ),
+]
+ClientsOption = Annotated[
+    int | None, typer.Option(help="Members and newcomers together.", rich_help_panel=DATA)
+]
+SeedOption = Annotated[
+    int | None, typer.Option(help="Source of every random draw.", rich_help_panel=FEDERATION)
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting; may be repeated."),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

@@ -1,0 +1,363 @@
+"""Commands that look: runs, show, compare, methods, datasets, data import, partition, doctor."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from duotone.cli.app import (
+    ClientsOption,
+    ConfigOption,
+    DataOption,
+    JsonOption,
+    PartitionOption,
+    RunArgument,
+    SeedOption,
+    SetOption,
+    StyleOption,
+    app,
+    data_app,
+    show,
+    show_json,
+    talk,
+)
+from duotone.cli.running import described, gather
+from duotone.cli.tables import RULES, results_table, table, value_text
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs below a folder.
+
+    Example:
+
+      duotone runs
+    """
+    from duotone.errors import RunError
+    from duotone.runs import Run, list_runs
+
+    found: list[dict[str, Any]] = []
+    for item in list_runs(folder):
+        run = Run(item.path)
+        try:
+            config, facts, status = run.config, item.facts(), run.status
+            scores = run.summary["scores"] if status == "finished" else {}
+            metric = run.summary["headline"] if status == "finished" else ""
+        except RunError as error:
+            talk().print(f"Left out: {error}", style="yellow", soft_wrap=True)
+            continue
+        found.append(
+            {
+                "run": str(item.path),
+                "status": status,
+                "method": config.method["name"],
+                "data": config.data,
+                "seed": config.seed,
+                "seconds": facts["seconds"],
+                "headline": metric,
+                "member": scores.get(f"member.{metric}"),
+                "newcomer": scores.get(f"newcomer.{metric}"),
+            }
+        )
+    if as_json:
+        show_json(found)
+        return
+    if not found:
+        show(f"There are no runs in {folder}. Make one with: duotone run fedavg --data digits")
+        return
+    result = table("run", "status", "method", "data", ">seed", ">members", ">newcomers", ">time")
+    for row in found:
+        result.add_row(
+            row["run"],
+            row["status"],
+            row["method"],
+            row["data"],
+            str(row["seed"]),
+            value_text(row["member"], row["headline"]),
+            value_text(row["newcomer"], row["headline"]),
+            f"{row['seconds']:.0f} s",
+        )
+    show(result)
+    if any(row["status"] in ("interrupted", "killed", "failed") for row in found):
+        show("Continue an unfinished run with: duotone resume RUN")
+
+
+@app.command(name="show")
+def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Show one run: what it was, its scores, and every client.
+
+    Example:
+
+      duotone show runs/2026-11-15_2130_fedavg_digits_seed0
+    """
+    import polars as pl
+
+    from duotone.runs import load_run
+
+    item = load_run(run)
+    facts, config, status = item.folder.facts(), item.config, item.status
+    is_done = status == "finished"
+    if as_json:
+        summary = item.summary if is_done else {}
+        show_json(
+            {"run": str(run), **facts, "status": status, "config": config.model_dump(), **summary}
+        )
+        return
+    show(
+        f"[bold]{config.method['name']}[/bold] on {config.data} ({config.model}, style "
+        f"{config.style}, partition {config.partition['scheme']}, seed {config.seed}): {status}, "
+        f"{facts['seconds']:.0f} s"
+    )
+    if not is_done:
+        round = item.folder.store().manifest.round
+        show(
+            f"{round} of {config.rounds} rounds are committed. Continue with: duotone resume {run}"
+        )
+        return
+    summary = item.summary
+    show(results_table([(str(config.method["name"]), summary)]))
+    metric = summary["headline"]
+    scores = table("score", ">mean ± std over clients", ">clients", "better")
+    for name, score in summary["scores"].items():
+        base = name.split(".")[1].replace("worst_decile", metric).replace("worst", metric)
+        scores.add_row(name, value_text(score, base), str(score["n"]), score["direction"])
+    show(scores)
+    last = item.metrics.filter(
+        (pl.col("round") == summary["rounds"]) & (pl.col("metric") == metric)
+    ).sort("kind", "value")
+    clients = table("client", "kind", "group", f">{metric}", title="Clients, worst first")
+    for row in last.iter_rows(named=True):
+        value = {"value": row["value"], "std": 0.0, "n": 1}
+        clients.add_row(row["client"], row["kind"], row["group"], value_text(value, metric))
+    show(clients)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put finished runs beside each other; runs on different data or partitions are refused.
+
+    Example:
+
+      duotone compare runs/demo/local runs/demo/fedavg
+    """
+    from duotone.runs import load_run
+    from duotone.runs.compare import compare as compare_runs
+
+    result = compare_runs(runs, anyway=anyway)
+    if as_json:
+        show_json(result.to_dicts())
+        return
+    opened = [load_run(path) for path in runs]
+    show(
+        results_table(
+            [(f"{r.config.method['name']} seed {r.config.seed}", r.summary) for r in opened]
+        )
+    )
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show one method in full.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the methods, or show what one does and its settings.
+
+    Example:
+
+      duotone methods fedavg-ft
+    """
+    from duotone.methods import METHODS
+
+    kinds = [METHODS.load(each) for each in ([name] if name else METHODS)]
+    if as_json:
+        show_json(
+            [
+                {
+                    "name": kind.name,
+                    "title": kind.title,
+                    "paper": kind.paper,
+                    "rounds": kind.rounds,
+                    "newcomer_rules": kind.newcomer_rules,
+                    "settings": {
+                        field: {"default": info.default, "meaning": info.description}
+                        for field, info in kind.Config.model_fields.items()
+                    },
+                }
+                for kind in kinds
+            ]
+        )
+        return
+    if name is None:
+        result = table("method", "what it does", "newcomers are given")
+        for kind in kinds:
+            given = " or ".join(RULES[rule] for rule in kind.newcomer_rules)
+            result.add_row(kind.name, kind.title, given)
+        show(result)
+        show("More on one: duotone methods NAME")
+        return
+    (kind,) = kinds
+    sys.stdout.write((sys.modules[kind.__module__].__doc__ or "").strip() + "\n\n")
+    settings = table("setting", ">default", "meaning", title=f"Settings ({kind.rounds} rounds)")
+    for field, info in kind.Config.model_fields.items():
+        settings.add_row(field, str(info.default), info.description)
+    show(settings)
+
+
+@app.command()
+def datasets(as_json: JsonOption = False) -> None:
+    """List the data sets and where they are."""
+    from duotone.data import describe_datasets
+
+    found = describe_datasets()
+    if as_json:
+        show_json(
+            [
+                {"name": d.name, "summary": d.summary, "available": d.available, "where": d.where}
+                for d in found
+            ]
+        )
+        return
+    result = table("data", "what it is", "where")
+    for item in found:
+        result.add_row(item.name, item.summary, item.where, style="" if item.available else "dim")
+    show(result)
+    show("Your own: --data FILE.npz or --data FOLDER with FOLDER/CLIENT/CLASS/*.png")
+
+
+@data_app.command(name="import")
+def import_data(
+    name: Annotated[str, typer.Argument(help="mnist, mnist-m, svhn or usps.")],
+    path: Annotated[Path, typer.Argument(help="The folder with the official files.")],
+) -> None:
+    """Read a data set's official files once and keep it in the user cache.
+
+    Example:
+
+      duotone data import mnist ~/Downloads/mnist
+    """
+    from duotone.data import import_dataset
+
+    show(f"Written: {import_dataset(name, path)}")
+
+
+@app.command()
+def partition(
+    data: DataOption = None,
+    style: StyleOption = None,
+    scheme: PartitionOption = None,
+    clients: ClientsOption = None,
+    seed: SeedOption = None,
+    assignments: SetOption = None,
+    config: ConfigOption = None,
+    picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("partition.png"),
+    as_json: JsonOption = False,
+) -> None:
+    """Preview who would hold what, in numbers and as a picture, without training.
+
+    Examples:
+
+      duotone partition --data digits --partition groups --clients 50
+
+      duotone partition --partition dirichlet --clients 20 --set partition.alpha=0.1
+    """
+    from dataclasses import asdict
+
+    from duotone.partition.describe import describe
+    from duotone.partition.picture import draw_partition
+    from duotone.runs import plan_population
+
+    given = {"data": data, "style": style, "partition": described(scheme, clients), "seed": seed}
+    population = plan_population(gather(config, given, assignments))
+    found = describe(population.dataset, population.partition)
+    draw_partition(population.dataset, population.partition, picture)
+    if as_json:
+        content = {key: value for key, value in asdict(found).items() if key != "table"}
+        show_json({**content, "table": found.table.to_dicts(), "picture": str(picture)})
+        return
+    numbers = table("", ">")
+    numbers.add_row("members", str(found.members))
+    numbers.add_row("newcomers", str(found.newcomers))
+    numbers.add_row(
+        "training samples, smallest / median / largest client",
+        f"{found.smallest} / {found.median:g} / {found.largest}",
+    )
+    numbers.add_row("samples nobody holds", str(found.unused))
+    if found.label_distance is not None:
+        numbers.add_row("label shift (0 alike, 1 disjoint)", f"{found.label_distance:.2f}")
+        numbers.add_row("classes a client effectively has", f"{found.effective_classes:.1f}")
+    show(numbers)
+    groups = table("group", ">members", ">newcomers", ">training samples")
+    for group in found.groups[:20]:
+        groups.add_row(group.group, str(group.members), str(group.newcomers), str(group.samples))
+    show(groups)
+    if len(found.groups) > 20:
+        show(f"… and {len(found.groups) - 20} more groups")
+    show(f"Picture: {picture}")
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """Check this machine: versions, cores, memory for workers, folders, data."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import torch
+
+    from duotone.data import describe_datasets
+    from duotone.data.files import user_cache
+    from duotone.runs.plan import available_cores
+
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "polars", "pydantic", "typer", "rich")
+    checks: dict[str, str] = {"duotone": version("duotone"), "python": sys.version.split()[0]}
+    for package in packages:
+        try:
+            checks[package] = version(package)
+        except PackageNotFoundError:
+            checks[package] = "missing"
+    checks["device"] = "cuda" if torch.cuda.is_available() else "cpu"
+    checks["cores"] = str(available_cores())
+    checks["a worker process"] = _worker_check()
+    for what, folder in (("runs folder", Path("runs")), ("user cache", user_cache())):
+        checks[what] = f"{folder} ({_writable(folder)})"
+    data = [item.name for item in describe_datasets() if item.available]
+    checks["data at hand"] = ", ".join(data)
+    if as_json:
+        show_json(checks)
+    else:
+        result = table("check", "found")
+        for check, value in checks.items():
+            result.add_row(check, value)
+        show(result)
+
+
+def _worker_check() -> str:
+    """Start one worker process for real."""
+    from duotone.federation.backends.processes import Processes
+    from duotone.runs import plan_run
+
+    partition = {"scheme": "iid", "clients": 2}
+    plan = plan_run({"data": "mini-digits", "partition": partition, "method": "fedavg"})
+    begin = time.monotonic()
+    with Processes(plan.method, plan.population, 1) as pool:
+        pool.is_ready(patience=None)
+    return f"starts in {time.monotonic() - begin:.1f} s"
+
+
+def _writable(folder: Path) -> str:
+    existing = (
+        folder if folder.exists() else next(p for p in folder.absolute().parents if p.exists())
+    )
+    return "writable" if os.access(existing, os.W_OK) else "NOT writable"

@@ -1,0 +1,119 @@
+"""What a user sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from duotone.runs import Plan, RunFolder
+from duotone.runs import Progress as RunProgress
+
+
+def score_text(scores: dict[str, float]) -> str:
+    """Return scores in a few words: "members 91.2 % · newcomers 88.0 %"."""
+    words: list[str] = []
+    for name, value in scores.items():
+        kind, _, metric = name.partition(".")
+        shown = (
+            f"{value:.1%}".replace("%", " %") if metric == "accuracy" else f"{metric} {value:.4g}"
+        )
+        words.append(f"{kind}s {shown}")
+    return " · ".join(words)
+
+
+class Display:
+    """Shows the progress of one run after the other; use as a context manager.
+
+    Args:
+        console: Where to write; people read it, so it is standard error.
+        quiet: Show nothing but what the user must know.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._live = console.is_terminal and not quiet
+        self._bar = Progress(
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]:<14}"),
+            TextColumn("{task.fields[scores]}"),
+            console=console,
+        )
+        self._task: TaskID | None = None
+        self._begin = (0, 0.0)
+        self._name = ""
+
+    def __enter__(self) -> Display:
+        if self._live:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live:
+            self._bar.stop()
+
+    def run_started(self, folder: RunFolder, plan: Plan, round: int) -> None:
+        """Say what starts, and where it is kept."""
+        self._name = plan.method.name
+        self._begin = (round, time.monotonic())
+        if self._quiet:
+            return
+        facts = folder.facts()
+        parts = " · ".join(
+            f"{part} {size['parameters']:,} parameters" for part, size in facts["parts"].items()
+        )
+        resumed = f", from round {round}" if round else ""
+        self._print(
+            f"[bold]{self._name}[/bold] on {plan.config.data}: {facts['members']} members, "
+            f"{facts['newcomers']} newcomers, {plan.config.rounds} rounds{resumed} · {parts} "
+            f"[dim]→ {folder.path}[/dim]"
+        )
+        if self._live:
+            self._task = self._bar.add_task(
+                self._name, total=plan.config.rounds, completed=round, left="", scores=""
+            )
+
+    def round_committed(self, progress: RunProgress) -> None:
+        """Move the bar; without a terminal, write a line per evaluation."""
+        if self._quiet:
+            return
+        left = self._time_left(progress)
+        if self._task is not None and self._live:
+            self._bar.update(
+                self._task,
+                completed=progress.round,
+                left=left,
+                scores=score_text(progress.scores),
+            )
+        elif progress.evaluated:
+            line = f"{self._name} round {progress.round}/{progress.rounds}"
+            self._print(f"{line} · {score_text(progress.scores)}{' · ' if left else ''}{left}")
+
+    def message(self, line: str) -> None:
+        """Show a line the user should know."""
+        self._console.print(Text(line), style="yellow", soft_wrap=True)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True, highlight=False)
+
+    def _time_left(self, progress: RunProgress) -> str:
+        first, since = self._begin
+        rate = (time.monotonic() - since) / max(progress.round - first, 1)
+        seconds = round(rate * (progress.rounds - progress.round))
+        if seconds == 0:
+            return ""
+        if seconds < 60:
+            return f"{seconds} s left"
+        minutes, seconds = divmod(seconds, 60)
+        return f"{minutes}:{seconds:02d} min left"

@@ -1,0 +1,291 @@
+"""Commands that train: run, resume, demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duotone.cli.app import (
+    FEDERATION,
+    OUTPUT,
+    ClientsOption,
+    ConfigOption,
+    DataOption,
+    Device,
+    JsonOption,
+    PartitionOption,
+    QuietOption,
+    RunArgument,
+    SeedOption,
+    SetOption,
+    StyleOption,
+    app,
+    show,
+    show_json,
+    talk,
+)
+from duotone.errors import ConfigError
+
+if TYPE_CHECKING:
+    from duotone.cli.progress import Display
+    from duotone.runs import Plan, Run
+
+
+DEMO_STORY = (
+    "Five clients hold real handwritten digits. Each draws its own mark over them (nothing, a "
+    "wave across,\na wave down, an ellipse) and has its own mix of digits. Four train; one joins "
+    "when training is over.\n"
+)
+DEMO_METHODS = ("local", "fedavg", "fedavg-ft")
+DEMO_SETTINGS: dict[str, Any] = {
+    "data": "digits",
+    "style": "marks",
+    "partition": {
+        "scheme": "dirichlet",
+        "clients": 5,
+        "newcomers": 1,
+        "alpha": 0.5,
+        "max_train": 400,
+    },
+    "rounds": 10,
+}
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option(help="Where the runs go; by default a new folder in ./runs.")
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """See personalisation work: three methods on real digits, five clients, about a minute.
+
+    Every client has its own mark drawn over its digits and its own mix of digits. Four clients
+    train; the fifth is a newcomer that joins when training is over.
+    """
+    from datetime import datetime
+
+    from duotone.runs import plan_run
+
+    place = out or Path("runs") / f"demo_{datetime.now():%Y-%m-%d_%H%M%S}"
+    if not quiet:
+        talk().print(DEMO_STORY, soft_wrap=True)
+    finished: list[Run] = []
+    for method in DEMO_METHODS:
+        plan = plan_run({**DEMO_SETTINGS, "method": {"name": method}})
+        finished += _execute_all([plan], place / method, quiet)
+    if as_json:
+        show_json([{"run": str(item.path), **item.summary} for item in finished])
+        return
+    _show_results(finished)
+    show(
+        "Every client is judged on its own test digits. [bold]±[/bold] is the spread over clients."
+    )
+
+
+def gather(
+    config: Path | None, given: Mapping[str, Any], assignments: list[str] | None
+) -> dict[str, Any]:
+    """Join settings from a file, from options and from --set; the last one wins."""
+    from duotone.config import merged, parse_assignment, read_toml
+    from duotone.runs import with_tables
+
+    values: dict[str, Any] = with_tables(read_toml(config)) if config else {}
+    values = merged(values, {key: value for key, value in given.items() if value is not None})
+    for text in assignments or []:
+        values = merged(values, parse_assignment(text))
+    return values
+
+
+def described(partition: str | None, clients: int | None) -> dict[str, Any] | None:
+    """Return the partition table that two options give."""
+    given = {"scheme": partition, "clients": clients}
+    return {key: value for key, value in given.items() if value is not None} or None
+
+
+@app.command()
+def run(
+    method: Annotated[str | None, typer.Argument(help="The method; see: duotone methods")] = None,
+    data: DataOption = None,
+    style: StyleOption = None,
+    partition: PartitionOption = None,
+    clients: ClientsOption = None,
+    model: Annotated[
+        str | None, typer.Option(help="cnn, cnn-bn, mlp, or package.module:Class.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds.", rich_help_panel=FEDERATION)] = None,
+    sampled: Annotated[
+        int | None, typer.Option(help="Members drawn per round.", rich_help_panel=FEDERATION)
+    ] = None,
+    seed: SeedOption = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Repeat with these seeds, such as 0-2 or 0,3,5.", rich_help_panel=FEDERATION
+        ),
+    ] = None,
+    device: Annotated[Device | None, typer.Option(rich_help_panel=FEDERATION)] = None,
+    assignments: SetOption = None,
+    config: ConfigOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The run's folder; by default a new one in ./runs.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check and show everything, train nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a method, evaluate it on members and newcomers, keep everything in a run folder.
+
+    Examples:
+
+      duotone run fedavg --data digits --rounds 10
+
+      duotone run fedavg-ft --data mnist --partition groups --clients 50 --set partition.alpha=0.1
+
+      duotone run local --style marks --partition iid --clients 8 --seeds 0-2 --set lr=0.05
+    """
+    from duotone.runs import plan_run
+
+    given = {
+        "method": {"name": method} if method else None,
+        "data": data,
+        "style": style,
+        "partition": described(partition, clients),
+        "model": model,
+        "rounds": rounds,
+        "sampled": sampled,
+        "seed": seed,
+        "device": device.value if device else None,
+    }
+    values = gather(config, given, assignments)
+    if seeds and seed is not None:
+        raise ConfigError("Give --seed or --seeds, not both.")
+    numbers = parse_seeds(seeds) if seeds else [None]
+    plans = [
+        plan_run(values if number is None else {**values, "seed": number}) for number in numbers
+    ]
+    if dry_run:
+        _show_plan(plans[0], as_json)
+        return
+    finished = _execute_all(plans, out, quiet)
+    if as_json:
+        content = [{"run": str(item.path), **item.summary} for item in finished]
+        show_json(content if seeds else content[0])
+        return
+    _show_results(finished)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Turn "0-2" or "0,3,5" into numbers.
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            numbers.extend(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        numbers = []
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise ConfigError(f"--seeds takes different numbers such as 0-2 or 0,3,5. Got {text!r}.")
+    return numbers
+
+
+def _execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
+    from duotone.cli.progress import Display
+    from duotone.runs import Run, prepare
+
+    finished: list[Run] = []
+    with Display(talk(), quiet=quiet) as display:
+        for plan in plans:
+            several = out is not None and len(plans) > 1
+            place = out / f"seed{plan.config.seed}" if out is not None and several else out
+            folder = prepare(plan, place, command=["duotone", *sys.argv[1:]])
+            execute_or_stop(folder.path, plan, display)
+            finished.append(Run(folder.path))
+    return finished
+
+
+def execute_or_stop(path: Path, plan: Plan, display: Display) -> None:
+    """Carry out a run; when the user stops it, say how to go on and exit with 130."""
+    from duotone.runs import Interrupted, RunFolder, execute
+
+    try:
+        execute(RunFolder(path), plan, [display])
+    except Interrupted:
+        _say_stopped(path)
+        raise typer.Exit(130) from None
+
+
+def _say_stopped(path: Path) -> None:
+    line = f"Stopped after a complete round. Resume with: duotone resume {path}"
+    talk().print(line, soft_wrap=True, highlight=False)
+
+
+def _show_results(runs: list[Run]) -> None:
+    from duotone.cli.tables import results_table
+
+    names = [
+        f"{item.config.method['name']}" + (f" seed {item.config.seed}" if len(runs) > 1 else "")
+        for item in runs
+    ]
+    show(results_table([(name, item.summary) for name, item in zip(names, runs, strict=True)]))
+    for item in runs:
+        show(f"Run folder: {item.path}")
+
+
+def _show_plan(plan: Plan, as_json: bool) -> None:
+    from duotone.config import write_toml
+    from duotone.runs import facts_of
+
+    facts = facts_of(plan)
+    if as_json:
+        show_json({"config": plan.config.model_dump(), **facts})
+        return
+    sys.stdout.write(write_toml(plan.config.model_dump()))
+    sampled = plan.config.sampled or 0
+    for part, size in facts["parts"].items():
+        sys.stdout.write(
+            f"# {part}: {size['parameters']:,} parameters, {size['buffers']:,} buffer values\n"
+        )
+    megabytes = 2 * sampled * facts["parts"]["shared"]["bytes"] / 1e6
+    sys.stdout.write(
+        f"# {facts['members']} members, {facts['newcomers']} newcomers; {megabytes:.1f} MB travel "
+        "per round\n"
+    )
+
+
+@app.command()
+def resume(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Continue a run from its last committed round, to the same end as if it had never stopped.
+
+    Example:
+
+      duotone resume runs/2026-11-15_2130_fedavg_digits_seed0
+    """
+    from duotone.cli.progress import Display
+    from duotone.runs import Interrupted
+    from duotone.runs import resume as resume_run
+
+    with Display(talk(), quiet=quiet) as display:
+        try:
+            finished = resume_run(run, observers=[display])
+        except Interrupted:
+            _say_stopped(run)
+            raise typer.Exit(130) from None
+    if as_json:
+        show_json({"run": str(finished.path), **finished.summary})
+        return
+    _show_results([finished])

@@ -1,0 +1,61 @@
+"""Tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+RULES = {"zero-shot": "nothing", "label-free": "inputs", "few-shot": "labels"}
+"""What newcomers start from, in a word."""
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table; a column name that starts with ">" is aligned to the right."""
+    result = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for column in columns:
+        result.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left"
+        )
+    return result
+
+
+def value_text(score: Mapping[str, Any] | None, metric: str, *, spread: bool = True) -> str:
+    """Return a score as "91.2 ± 3.4" (percent for accuracies)."""
+    if score is None:
+        return "–"
+    scale, digits = (100, 1) if metric in ("accuracy", "auc", "f1") else (1, 4)
+    text = f"{score['value'] * scale:.{digits}f}"
+    return f"{text} ± {score['std'] * scale:.{digits}f}" if spread and score["n"] > 1 else text
+
+
+def results_table(summaries: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
+    """Return one row per run: members, their worst client, newcomers and what those were given.
+
+    Args:
+        summaries: A name and the content of ``summary.json`` for each run.
+    """
+    metric = str(summaries[0][1]["headline"])
+    unit = " %" if metric == "accuracy" else ""
+    result = table(
+        "method",
+        f">members {metric}{unit}",
+        ">worst member",
+        f">newcomers {metric}{unit}",
+        ">worst newcomer",
+        "newcomers are given",
+    )
+    for name, summary in summaries:
+        scores = summary["scores"]
+        has_newcomers = f"newcomer.{metric}" in scores
+        result.add_row(
+            name,
+            value_text(scores.get(f"member.{metric}"), metric),
+            value_text(scores.get("member.worst"), metric),
+            value_text(scores.get(f"newcomer.{metric}"), metric),
+            value_text(scores.get("newcomer.worst"), metric),
+            RULES[summary["newcomer_rule"]] if has_newcomers else "–",
+        )
+    return result

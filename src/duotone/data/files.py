@@ -1,0 +1,183 @@
+"""The canonical file of a data set: ``NAME.npz``, read with care, written whole or not at all.
+
+Keys are ``x_train, y_train, x_test, y_test`` and, where the data has them, ``client_train,
+client_test`` (natural client ids), ``domain_train, domain_test`` and ``factor_<name>_train,
+factor_<name>_test``. Other keys are ignored. Nothing is ever unpickled.
+
+The files of known data sets are looked up in the folder ``$DUOTONE_DATA``, then in the user cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from duotone.data.dataset import Array, Dataset
+from duotone.errors import DataError
+
+_KNOWN = ("x_", "y_", "client_", "domain_", "factor_")
+
+
+def user_cache() -> Path:
+    """Return the folder in which duotone keeps imported data."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG rules say that a relative path is to be ignored.
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "duotone"
+
+
+def search_folders() -> list[Path]:
+    """Return the folders in which files of known data sets are looked up, in order."""
+    chosen = os.environ.get("DUOTONE_DATA")
+    return [*([Path(chosen).expanduser()] if chosen else []), user_cache()]
+
+
+def file_of(name: str) -> str:
+    """Return the file name of a known data set: ``mnist-m`` is in ``mnistm.npz``."""
+    return f"{name.replace('-', '')}.npz"
+
+
+def find_file(file: str) -> Path | None:
+    """Return where a file of a known data set is, or ``None``."""
+    return next((folder / file for folder in search_folders() if (folder / file).is_file()), None)
+
+
+def read_dataset(path: Path, *, name: str | None = None, origin: str | None = None) -> Dataset:
+    """Read a canonical file.
+
+    Tables of any float type become float32. Images must be uint8.
+
+    Args:
+        path: The file.
+        name: What the user calls the data; by default the name of the file.
+        origin: One sentence on where the samples come from.
+
+    Raises:
+        DataError: The file is missing, damaged or lacks something; the message names it.
+    """
+    arrays = read_arrays(path)
+    try:
+        return dataset_from_mapping(
+            name or path.stem, arrays, origin=origin or f"Read from {path.name}."
+        )
+    except (DataError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str = "") -> Dataset:
+    """Make a data set of arrays that are named as in a canonical file.
+
+    Raises:
+        DataError: An array is missing or does not fit; the message names it.
+    """
+    try:
+        return Dataset.from_arrays(
+            name,
+            _as_samples("x_train", arrays["x_train"]),
+            arrays["y_train"],
+            _as_samples("x_test", arrays["x_test"]),
+            arrays["y_test"],
+            client=_column(arrays, "client"),
+            domain=_column(arrays, "domain"),
+            factors={
+                factor: pair
+                for factor in _factor_names(arrays)
+                if (pair := _column(arrays, f"factor_{factor}")) is not None
+            },
+            origin=origin,
+        )
+    except KeyError as error:
+        raise DataError(
+            f"The array {error} is missing; a data set has x_train, y_train, x_test and y_test, "
+            "and client_*, domain_* and factor_* always as a train and test pair."
+        ) from error
+
+
+def read_arrays(path: Path, starts: tuple[str, ...] = _KNOWN) -> dict[str, Array]:
+    """Read those arrays of an npz file whose names have one of these starts."""
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file.")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {
+                key: archive[key]
+                for key in archive.files
+                if key.startswith(starts) and key.endswith(("_train", "_test"))
+            }
+    # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"{path}: the file cannot be read as npz without pickled objects ({reason}); "
+            "it may be cut short, damaged, or of another kind."
+        ) from error
+
+
+def save_dataset(dataset: Dataset, path: Path) -> None:
+    """Write a data set as a canonical file, whole or not at all.
+
+    The file holds the samples, labels, clients, domains and factors. It does not hold the origin,
+    and the number of classes is read from the labels again.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    columns = {"x": dataset.x, "y": dataset.y, "client": dataset.client, "domain": dataset.domain}
+    columns |= {f"factor_{factor}": values for factor, values in dataset.factors.items()}
+    write_arrays(
+        path,
+        {
+            f"{key}_{split}": values[rows]
+            for key, values in columns.items()
+            if values is not None
+            for split, rows in (("train", dataset.train_rows), ("test", dataset.test_rows))
+        },
+    )
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays into a compressed npz file, whole or not at all."""
+    path = Path(path)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with unfinished.open("wb") as file:
+                np.savez_compressed(file, allow_pickle=False, **arrays)
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: the file cannot be written ({error.strerror}).") from error
+
+
+def _as_samples(key: str, x: Array) -> Array:
+    if not np.issubdtype(x.dtype, np.floating):
+        return x
+    if x.ndim > 2:
+        raise DataError(
+            f"{key} holds {x.dtype} images; images must be uint8 from 0 to 255. For values from 0 "
+            "to 1 store (x * 255).round().astype(numpy.uint8)."
+        )
+    # Values beyond float32 become infinite here and are refused with their row afterwards.
+    with np.errstate(over="ignore"):
+        return x.astype(np.float32, copy=False)
+
+
+def _factor_names(arrays: Mapping[str, Array]) -> list[str]:
+    names = (key.removesuffix("_train").removesuffix("_test") for key in arrays)
+    return sorted({name.removeprefix("factor_") for name in names if name.startswith("factor_")})
+
+
+def _column(arrays: Mapping[str, Array], key: str) -> tuple[Array, Array] | None:
+    if f"{key}_train" not in arrays and f"{key}_test" not in arrays:
+        return None
+    pair = arrays[f"{key}_train"], arrays[f"{key}_test"]
+    for split, values in zip(("train", "test"), pair, strict=True):
+        if values.ndim != 1:
+            raise DataError(
+                f"{key}_{split} has shape {values.shape}; it must be one value per row."
+            )
+    return pair

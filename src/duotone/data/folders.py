@@ -1,0 +1,137 @@
+"""Images in folders: ``FOLDER/CLIENT/CLASS/*.png``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duotone.data.dataset import Dataset
+from duotone.errors import DataError
+
+_SUFFIXES = (".png", ".jpg", ".jpeg")
+_GREY_MODES = ("1", "L", "LA")
+_COLOUR_MODES = ("RGB", "RGBA", "P", "PA", "CMYK", "YCbCr")
+_TEST_EVERY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: Path
+    client: str
+    label: str
+    is_test: bool
+
+
+def read_folder(folder: Path) -> Dataset:
+    """Read the images of ``FOLDER/CLIENT/CLASS/*.png`` (or jpg).
+
+    Clients are named after their folders. Classes are numbered from 0 in the sorted order of the
+    class names of all clients. If the folder has the subfolders ``train`` and ``test``, each with
+    ``CLIENT/CLASS``, they are the split, and what stands beside them is ignored. Otherwise every
+    fifth image of each client and class, in the sorted order of file names, is a test image.
+    Hidden files and files of other types are ignored.
+
+    All images must have one size and be either all grey or all in colour. Transparency is dropped
+    and palettes are resolved to colours.
+
+    Raises:
+        DataError: A folder is empty, or an image is unreadable or unlike the first one.
+    """
+    found = list(_find_images(folder))
+    first = read_image(found[0].path)
+    images = np.empty((len(found), *first.shape), np.uint8)
+    for row, item in enumerate(found):
+        image = read_image(item.path)
+        if image.shape != first.shape:
+            raise DataError(
+                f"{item.path} is {_form(image)}, but {found[0].path} is {_form(first)}; "
+                "all images must have one size and be all grey or all in colour."
+            )
+        images[row] = image
+    classes = sorted({item.label for item in found})
+    number = {label: position for position, label in enumerate(classes)}
+    labels = np.array([number[item.label] for item in found], np.int64)
+    clients = np.array([item.client for item in found])
+    test = np.array([item.is_test for item in found])
+    return Dataset.from_arrays(
+        folder.resolve().name,
+        images[~test],
+        labels[~test],
+        images[test],
+        labels[test],
+        client=(clients[~test], clients[test]),
+        classes=len(classes),
+        origin=f"Images in the folder {folder.resolve().name}; classes: {', '.join(classes)}.",
+    )
+
+
+def read_image(path: Path) -> NDArray[np.uint8]:
+    """Read one image as grey (height × width) or colour (height × width × 3).
+
+    Raises:
+        DataError: The file is no readable image with 8 bits per channel.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            if image.mode in _GREY_MODES:
+                return np.asarray(image.convert("L"))
+            if image.mode in _COLOUR_MODES:
+                # Straight to RGB, Pillow warns about palettes with transparency.
+                via = "RGBA" if image.mode in ("P", "PA") else "RGB"
+                return np.asarray(image.convert(via))[..., :3]
+            mode = image.mode
+    # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
+    except Exception as error:
+        raise DataError(f"{path}: the image cannot be read ({error}).") from error
+    raise DataError(f"{path}: images of the kind {mode!r} are not read; save it with 8 bits.")
+
+
+def _find_images(folder: Path) -> Iterator[_Found]:
+    splits = [name for name in ("train", "test") if (folder / name).is_dir()]
+    if len(splits) == 1:
+        there = splits[0]
+        missing = "test" if there == "train" else "train"
+        raise DataError(
+            f"{folder} has a subfolder {there!r} but none called {missing!r}; "
+            "give both, or only folders of clients."
+        )
+    for split in splits or [""]:
+        for client in _subfolders(folder / split, "of clients"):
+            for label in _subfolders(client, "of classes"):
+                for position, path in enumerate(_images(label), start=1):
+                    is_test = split == "test" if split else position % _TEST_EVERY == 0
+                    yield _Found(path, client.name, label.name, is_test)
+
+
+def _visible(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: the folder cannot be read ({error.strerror}).") from error
+
+
+def _subfolders(folder: Path, what: str) -> list[Path]:
+    found = [path for path in _visible(folder) if path.is_dir()]
+    if not found:
+        raise DataError(
+            f"{folder} has no subfolders {what}; images are expected as CLIENT/CLASS/*.png."
+        )
+    return found
+
+
+def _images(folder: Path) -> list[Path]:
+    found = [path for path in _visible(folder) if path.suffix.lower() in _SUFFIXES]
+    if not found:
+        raise DataError(f"{folder} has no images; put png or jpg files there or remove the folder.")
+    return found
+
+
+def _form(image: NDArray[np.uint8]) -> str:
+    kind = "grey" if image.ndim == 2 else "in colour"
+    return f"{image.shape[1]}×{image.shape[0]} {kind}"

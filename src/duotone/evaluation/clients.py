@@ -1,0 +1,175 @@
+"""Evaluate clients: each with the model it would really use, on its own samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from duotone.evaluation.metrics import classification_metrics, regression_metrics
+from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.engine import ClientStates, client_randomness
+from duotone.federation.method import Method
+from duotone.partition.partition import Partition, Population
+from duotone.seeding import stream
+from duotone.types import ClientData, Kind, NewcomerRule, RoundInfo, ServerState, Split
+
+BATCH = 100  # fastest on a CPU: larger batches leave the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the tidy table that everything downstream reads."""
+
+    round: int
+    client: str
+    group: str
+    kind: Kind
+    part: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a client gets the model it uses after a round.
+
+    Attributes:
+        server: The server's state.
+        info: The round.
+        rule: What newcomers start from.
+        shots: Labelled samples a newcomer has; all of its training samples if ``None``.
+    """
+
+    server: ServerState
+    info: RoundInfo
+    rule: NewcomerRule
+    shots: int | None = None
+
+    def model(self, method: Method, population: Population, task: ClientTask) -> nn.Module:
+        """Return the client's model, in evaluation mode.
+
+        A member takes its last local step on its training data. A newcomer starts from what the
+        rule allows; it has never been seen, so nothing else is known of it.
+        """
+        data: ClientData | None = population.data(task.client).to(method.device)
+        with client_randomness(self.info, task.client):
+            if population.partition[task.client].kind == "member":
+                state = task.state
+                if state is None:
+                    state = method.adapt(self.server, None, None, self.info)
+            else:
+                state = None
+                data = self._newcomer_data(data)
+            state = method.adapt(self.server, state, data, self.info)
+        model = method.load(method.personal(self.server, state), self.info.data)
+        return model.eval()
+
+    def _newcomer_data(self, data: ClientData | None) -> ClientData | None:
+        if data is None or self.rule == "zero-shot":
+            return None
+        if self.rule == "label-free":
+            return data.without_labels()
+        return data if self.shots is None else data.first(self.shots)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateJob:
+    """Score a client's predictions on its validation and test samples."""
+
+    serving: Serving
+
+    def __call__(
+        self, method: Method, population: Population, task: ClientTask
+    ) -> dict[str, float]:
+        """Return metric names to values; validation metrics start with ``val_``."""
+        model = self.serving.model(method, population, task)
+        scores = _scores(method, model, population.data(task.client, "test"))
+        if len(population.partition[task.client].val):
+            validation = _scores(method, model, population.data(task.client, "val"))
+            scores |= {f"val_{name}": value for name, value in validation.items()}
+        return scores
+
+
+@torch.inference_mode()
+def _scores(method: Method, model: nn.Module, data: ClientData) -> dict[str, float]:
+    outputs = [method.predict(model, x.to(method.device)) for x in torch.split(data.x, BATCH)]
+    output = torch.cat(outputs).cpu().double()
+    y = data.labels.numpy()
+    if data.info.task == "regression":
+        return regression_metrics(y.astype(np.float64), output.squeeze(1).numpy())
+    return classification_metrics(y, output.numpy())
+
+
+def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[str]:
+    """Return the clients to evaluate: all, or at most ``limit`` members and newcomers each.
+
+    The choice is the same in every round of a run.
+    """
+    chosen: list[str] = []
+    for kind in ("member", "newcomer"):
+        clients = partition.of_kind(kind)
+        if limit is not None and len(clients) > limit:
+            rng = stream(seed, "evaluate", kind)
+            picked = sorted(rng.choice(len(clients), size=limit, replace=False))
+            clients = tuple(clients[position] for position in picked)
+        chosen.extend(clients)
+    return chosen
+
+
+def evaluate(
+    serving: Serving,
+    clients: Sequence[str],
+    partition: Partition,
+    states: ClientStates,
+    backend: Backend,
+) -> list[Row]:
+    """Evaluate clients; return rows in the order of the partition."""
+    tasks = (ClientTask(client, states.get(client)) for client in clients)
+    found = {
+        result.client: result.value for result in backend.map_clients(EvaluateJob(serving), tasks)
+    }
+    rows: list[Row] = []
+    for client in clients:
+        holding = partition[client]
+        rows.extend(
+            Row(serving.info.round, client, holding.group, holding.kind, "both", metric, value)
+            for metric, value in sorted(found[client].items())
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeJob:
+    """Compute a client's representations of its first samples of some splits."""
+
+    serving: Serving
+    samples: int
+    splits: tuple[Split, ...] = ("train", "test")
+
+    def __call__(
+        self, method: Method, population: Population, task: ClientTask
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return arrays ``part/split``: shared, local and, where there are any, their stds."""
+        model = self.serving.model(method, population, task)
+        arrays: dict[str, NDArray[np.float32]] = {}
+        for split in self.splits:
+            data = population.data(task.client, split).first(self.samples)
+            codes = _codes(method, model, data)
+            arrays |= {f"{part}/{split}": values for part, values in codes.items()}
+        return arrays
+
+
+@torch.inference_mode()
+def _codes(method: Method, model: nn.Module, data: ClientData) -> dict[str, NDArray[np.float32]]:
+    latents = [method.encode(model, x.to(method.device)) for x in torch.split(data.x, BATCH)]
+    arrays: dict[str, NDArray[np.float32]] = {}
+    for part in ("shared", "local", "shared_std", "local_std"):
+        pieces = [getattr(latent, part) for latent in latents]
+        if pieces[0] is not None:
+            arrays[part] = torch.cat(pieces).cpu().numpy()
+    return arrays

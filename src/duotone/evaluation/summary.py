@@ -1,0 +1,88 @@
+"""From the tidy table to the scores of a run.
+
+Per client first: a score is the mean over clients with its standard deviation, never a pooled
+number in which large clients hide small ones. The last round is reported, and beside it the round
+that validation data would have chosen; never the round that happens to look best on test data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import polars as pl
+
+from duotone.evaluation.metrics import DIRECTIONS, Direction
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A metric over clients.
+
+    Attributes:
+        value: Mean over clients.
+        std: Standard deviation over clients (population), 0 for a single one.
+        direction: Which way is better.
+        n: Number of clients.
+    """
+
+    value: float
+    std: float
+    direction: Direction
+    n: int
+
+
+def headline(table: pl.DataFrame) -> str:
+    """Return the metric a run is judged by: accuracy, or the squared error for regression."""
+    return "accuracy" if (table["metric"] == "accuracy").any() else "mse"
+
+
+def selected_round(table: pl.DataFrame) -> int | None:
+    """Return the evaluated round with the best mean validation score of the members.
+
+    The earliest of equals. ``None`` without validation data.
+    """
+    metric = headline(table)
+    rounds = (
+        table.filter((pl.col("metric") == f"val_{metric}") & (pl.col("kind") == "member"))
+        .group_by("round")
+        .agg(pl.col("value").mean())
+        .sort("value", "round", descending=[DIRECTIONS[metric] == "higher", False])
+    )
+    return None if rounds.is_empty() else int(rounds["round"][0])
+
+
+def summarise(table: pl.DataFrame) -> dict[str, Score]:
+    """Return the scores of a run by name, such as ``member.accuracy``.
+
+    ``….selected`` is the same at the validation-selected round. ``member.worst_decile`` is the mean
+    of the worst tenth of the clients (at least one), ``member.worst`` the worst client.
+    """
+    scores: dict[str, Score] = {}
+    evaluated = table.filter(pl.col("metric").is_in(list(DIRECTIONS)))
+    if evaluated.is_empty():
+        return scores
+    rounds = {"": int(evaluated["round"].max())}  # type: ignore[arg-type]
+    chosen = selected_round(table)
+    if chosen is not None:
+        rounds[".selected"] = chosen
+    for suffix, number in rounds.items():
+        for (kind, metric), rows in sorted(
+            evaluated.filter(pl.col("round") == number).group_by("kind", "metric"),
+            key=lambda item: (str(item[0][0]), str(item[0][1])),
+        ):
+            name = str(metric)
+            direction = DIRECTIONS[name]
+            values = sorted(rows["value"].to_list(), reverse=direction == "lower")
+            scores[f"{kind}.{name}{suffix}"] = _score(values, direction)
+            if name == headline(table):
+                tenth = max(1, math.floor(len(values) / 10))
+                scores[f"{kind}.worst_decile{suffix}"] = _score(values[:tenth], direction)
+                scores[f"{kind}.worst{suffix}"] = _score(values[:1], direction)
+    return scores
+
+
+def _score(values: list[float], direction: Direction) -> Score:
+    mean = math.fsum(values) / len(values)
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+    return Score(mean, spread, direction, len(values))

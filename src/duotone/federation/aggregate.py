@@ -1,0 +1,70 @@
+"""Reductions over updates: how many versions of the shared part become one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from duotone.types import ClientUpdate, Params, ServerState
+
+
+def weighted_mean(updates: Sequence[ClientUpdate]) -> dict[str, Tensor]:
+    """Average the shared part of some updates by their weights, buffers included.
+
+    The mean of BatchNorm's running statistics is taken like that of any parameter. Integer tensors
+    (BatchNorm's batch counter) cannot be averaged: the largest one stands for all.
+
+    Sums are taken in float64, so that the result does not depend on how many clients there are,
+    and in the order of the updates.
+    """
+    total = sum(update.weight for update in updates)
+    mean: dict[str, Tensor] = {}
+    for name, first in updates[0].shared.items():
+        versions = [update.shared[name] for update in updates]
+        if first.is_floating_point():
+            summed = torch.zeros(first.shape, dtype=torch.float64)
+            for update, version in zip(updates, versions, strict=True):
+                summed.add_(version.double(), alpha=update.weight / total)
+            mean[name] = summed.to(first.dtype)
+        else:
+            mean[name] = torch.stack(versions).amax(0)
+    return mean
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAdam:
+    """FedAdam (Reddi et al., ICLR 2021, Algorithm 2): Adam on the mean change of a round.
+
+    Attributes:
+        lr: Server learning rate, η in the paper.
+        beta1: Decay of the first moment.
+        beta2: Decay of the second moment.
+        tau: Degree of adaptivity, τ in the paper; also the start of the second moment, τ².
+    """
+
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def step(self, server: ServerState, mean: Params, buffers: Collection[str]) -> ServerState:
+        """Move the server towards ``mean``; ``buffers`` are not parameters and simply follow it."""
+        shared: dict[str, Tensor] = {}
+        moments: dict[str, Tensor] = {}
+        for name, value in mean.items():
+            if name in buffers or not value.is_floating_point():
+                shared[name] = value
+                continue
+            old = server.shared[name]
+            change = value - old
+            first = server.extra.get(f"adam.m/{name}", torch.zeros_like(old))
+            second = server.extra.get(f"adam.v/{name}", torch.full_like(old, self.tau**2))
+            first = self.beta1 * first + (1 - self.beta1) * change
+            second = self.beta2 * second + (1 - self.beta2) * change.square()
+            shared[name] = old + self.lr * first / (second.sqrt() + self.tau)
+            moments[f"adam.m/{name}"] = first
+            moments[f"adam.v/{name}"] = second
+        return ServerState(shared, {**server.extra, **moments})

@@ -1,0 +1,66 @@
+"""The reference backend: one client after the other, in this process, on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+import torch
+
+from duotone.errors import DuotoneError, TrainingError
+from duotone.federation.backends import ClientJob, ClientResult, ClientTask
+from duotone.federation.method import Method
+from duotone.partition.partition import Population
+
+
+class Serial:
+    """Computes clients one by one."""
+
+    def __init__(self, method: Method, population: Population) -> None:
+        self.method = method
+        self.population = population
+
+    def __enter__(self) -> Serial:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
+        """Yield results in the order of the tasks."""
+        for task in tasks:
+            with one_thread():
+                value = compute(job, self.method, self.population, task)
+            yield ClientResult(task.client, value)
+
+
+def compute(job: ClientJob, method: Method, population: Population, task: ClientTask) -> object:
+    """Compute one client; an unexpected failure says which client it was."""
+    try:
+        return job(method, population, task)
+    except DuotoneError:
+        raise
+    except Exception as error:
+        raise TrainingError(
+            f"Client {task.client!r} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, as a worker process does, and restore the setting afterwards.
+
+    The number of threads changes the order of sums inside a matrix product, and so its last bits.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

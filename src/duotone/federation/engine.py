@@ -1,0 +1,192 @@
+"""The round loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import torch
+
+from duotone.errors import ConfigError, TrainingError
+from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.serial import Serial
+from duotone.federation.method import Method
+from duotone.federation.screening import refusal
+from duotone.partition.partition import Population
+from duotone.seeding import derive, stream
+from duotone.types import ClientState, ClientUpdate, Params, RoundInfo, ServerState
+
+
+class ClientStates(Protocol):
+    """Where client states are kept between rounds."""
+
+    def get(self, client: str) -> ClientState | None:
+        """Return a client's state, or ``None`` if it never took part."""
+        ...
+
+    def put(self, round: int, client: str, state: ClientState) -> None:
+        """Keep a client's state of a round."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryStates:
+    """Client states in a dictionary: for scripts and tests that keep nothing on disk."""
+
+    states: dict[str, ClientState] = field(default_factory=dict)
+
+    def get(self, client: str) -> ClientState | None:
+        """Return a client's state."""
+        return self.states.get(client)
+
+    def put(self, round: int, client: str, state: ClientState) -> None:
+        """Keep a client's state."""
+        self.states[client] = state
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin: after a finished round, or before the first one (round 0)."""
+
+    round: int
+    server: ServerState
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What one round did.
+
+    Attributes:
+        info: Which round it was.
+        server: The server's new state.
+        updates: The updates that were averaged, in the order of the partition.
+        refused: Client to reason, for updates that were not.
+        sent_bytes: Bytes of the shared part each sampled client received.
+    """
+
+    info: RoundInfo
+    server: ServerState
+    updates: tuple[ClientUpdate, ...]
+    refused: dict[str, str]
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """Train a client for a round."""
+
+    server: ServerState
+    info: RoundInfo
+
+    def __call__(
+        self, method: Method, population: Population, task: ClientTask
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Return what leaves the client and what stays."""
+        data = population.data(task.client).to(method.device)
+        with client_randomness(self.info, task.client):
+            state = task.state
+            if state is None:
+                state = method.adapt(self.server, None, None, self.info)
+            return method.client_update(self.server, state, data, self.info)
+
+
+def federate(
+    method: Method,
+    clients: Population,
+    *,
+    rounds: int,
+    sampled: int | None = None,
+    seed: int = 0,
+    backend: Backend | None = None,
+    states: ClientStates | None = None,
+    start: Start | None = None,
+    max_norm: float | None = None,
+) -> Iterator[RoundResult]:
+    """Train by rounds; yield after each one.
+
+    Args:
+        method: What to train, and how.
+        clients: The members train; newcomers are left alone.
+        rounds: The last round.
+        sampled: Members drawn per round; all of them if not given.
+        seed: The source of every random draw.
+        backend: Where clients are computed; in this process if not given.
+        states: Where client states are kept; in memory if not given.
+        start: Continue from here instead of from the beginning.
+        max_norm: Refuse updates that moved further than this.
+    """
+    backend = backend or Serial(method, clients)
+    states = states if states is not None else MemoryStates()
+    members = clients.partition.members
+    before = before_first_round(clients, rounds=rounds, sampled=sampled, seed=seed)
+    start = start or Start(0, method.start(before))
+    server = start.server
+    for round in range(start.round + 1, rounds + 1):
+        info = replace(before, round=round)
+        chosen = sample_clients(members, sampled, info)
+        tasks = [ClientTask(client, states.get(client)) for client in chosen]
+
+        updates: list[ClientUpdate] = []
+        refused: dict[str, str] = {}
+        for result in backend.map_clients(TrainJob(server, info), tasks):
+            update, state = result.value
+            reason = refusal(update, server, max_norm=max_norm)
+            if reason:
+                refused[result.client] = reason  # its old state stays: it belongs to a good model
+                continue
+            updates.append(update)
+            if state:
+                states.put(round, result.client, state)
+
+        if not updates:
+            client, reason = min(refused.items())
+            raise TrainingError(
+                f"Round {round}: all {len(refused)} updates were refused; client {client!r} "
+                f"because {reason}. A smaller learning rate often helps: --set lr=…"
+            )
+        # Workers finish in any order; sums must not notice.
+        updates.sort(key=lambda update: chosen.index(update.client))
+        sent = size_in_bytes(server.shared)
+        server = method.server_update(server, updates, info)
+        yield RoundResult(info, server, tuple(updates), dict(sorted(refused.items())), sent)
+
+
+def before_first_round(
+    clients: Population, *, rounds: int, sampled: int | None, seed: int
+) -> RoundInfo:
+    """Return the information of round 0, from which that of every round follows."""
+    members = len(clients.partition.members)
+    return RoundInfo(0, rounds, seed, clients.info, (sampled or members) / members)
+
+
+def sample_clients(members: Sequence[str], sampled: int | None, info: RoundInfo) -> list[str]:
+    """Draw the members of a round without replacement; return them in the partition's order.
+
+    Raises:
+        ConfigError: More clients are asked for than there are members.
+    """
+    if sampled is None or sampled == len(members):
+        return list(members)
+    if sampled > len(members):
+        raise ConfigError(
+            f"{sampled} clients per round were asked for, but there are only {len(members)} "
+            "members; lower --sampled."
+        )
+    rng = stream(info.seed, "sample", info.round)
+    drawn = rng.choice(len(members), size=sampled, replace=False)
+    return [members[position] for position in sorted(drawn)]
+
+
+@contextmanager
+def client_randomness(info: RoundInfo, client: str) -> Iterator[None]:
+    """Give torch's own generator (dropout, sampling) a stream of this client in this round."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(info.seed, "round", info.round, "client", client))
+        yield
+
+
+def size_in_bytes(params: Params) -> int:
+    """Return how many bytes some tensors take."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in params.values())

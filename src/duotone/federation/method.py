@@ -1,0 +1,303 @@
+"""The contract: the questions a federated method answers.
+
+A method says which network it trains, which of its tensors are shared, what a client does in a
+round, what the server makes of the updates, and how a client gets the model it uses. The answers
+in this base class are those of FedAvg, so a subclass answers only the questions it changes::
+
+    class FedBN(Method):
+        name = "fedbn"
+
+        def is_shared(self, name, owner):
+            return not isinstance(owner, nn.modules.batchnorm._BatchNorm)
+
+A method holds settings and nothing else. All state is passed in and handed back, so that a run can
+be stopped, resumed, and spread over processes without changing its result.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from duotone.config import Settings
+from duotone.errors import ConfigError
+from duotone.federation.aggregate import ServerAdam, weighted_mean
+from duotone.federation.local import train
+from duotone.seeding import derive
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    DataInfo,
+    Latents,
+    NewcomerRule,
+    Params,
+    RoundInfo,
+    ServerState,
+)
+
+Network: TypeAlias = Callable[[DataInfo], nn.Module]
+
+
+class MethodSettings(Settings):
+    """Settings every method has; a method's own come on top."""
+
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Local optimiser; it starts afresh in every round."""
+    lr: float = Field(0.1, gt=0)
+    """Local learning rate in the first round."""
+    lr_decay: float = Field(0.8, gt=0, le=1)
+    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
+    lr_decay_every: int = Field(10, ge=1)
+    """Rounds between two decays of the learning rate."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Momentum of local SGD."""
+    weight_decay: float = Field(0.0, ge=0)
+    """L2 penalty of the local optimiser."""
+    batch_size: int = Field(32, ge=1)
+    """Samples per local step."""
+    epochs: int = Field(2, ge=1)
+    """Passes over a client's training samples in a round."""
+    server_optimizer: Literal["average", "adam"] = "average"
+    """What the server does with the mean of the updates: take it, or step towards it by Adam."""
+    server_lr: float = Field(0.01, gt=0)
+    """Learning rate of the server's Adam."""
+    head: str | None = None
+    """Name of the model's last layer, whose input counts as the features; found if not given."""
+
+    def lr_at(self, round: int) -> float:
+        """Return the local learning rate of a round (rounds count from 1)."""
+        return self.lr * self.lr_decay ** (max(round - 1, 0) // self.lr_decay_every)
+
+
+class Method(ABC):
+    """A federated method.
+
+    Args:
+        config: The method's settings.
+        network: Builds the network to train from the form of the data.
+        device: Where tensors live while a client trains.
+    """
+
+    name: ClassVar[str]
+    """What the user calls the method."""
+    title: ClassVar[str]
+    """The method in a few words."""
+    paper: ClassVar[str]
+    """Authors, title, venue, year."""
+    Config: ClassVar[type[MethodSettings]] = MethodSettings
+    rounds: ClassVar[int] = 30
+    """How many rounds a run has if nobody says otherwise."""
+    newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
+    """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
+
+    def __init__(self, config: MethodSettings, network: Network, device: str = "cpu") -> None:
+        self.config = config
+        self.network = network
+        self.device = device
+        self._module: tuple[DataInfo, nn.Module] | None = None
+
+    # -- the questions
+
+    def build(self, data: DataInfo) -> nn.Module:
+        """Build the network, freshly initialised."""
+        return self.network(data)
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Say whether a parameter or buffer leaves the client.
+
+        Args:
+            name: Full name of the tensor, as in ``state_dict``.
+            owner: The module that holds it, so that BatchNorm is found in anybody's model.
+        """
+        # The power-iteration vectors of spectral normalisation belong to one client's weights;
+        # their mean belongs to nobody's.
+        return not isinstance(owner, nn.utils.parametrizations._SpectralNorm)
+
+    def start(self, info: RoundInfo) -> ServerState:
+        """Return the server's first state."""
+        shared, _ = self.initial(info)
+        return ServerState(shared)
+
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train one client for one round; return what leaves it and what stays."""
+        model = self.load(self.personal(server, client), info.data)
+        loss = train(model, data, self.config, info)
+        shared, local = self.split(model)
+        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        return update, ClientState(local)
+
+    def server_update(
+        self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Return the server's next state: the weighted mean, or an Adam step towards it."""
+        mean = weighted_mean(updates)
+        if self.config.server_optimizer == "adam":
+            buffers = {name for name, _ in self.module(info.data).named_buffers()}
+            return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)
+        return ServerState(mean, server.extra)
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Return the state a client uses for predictions.
+
+        For a member (``client`` given) this is its last local step, such as fine-tuning. For a
+        newcomer (``client`` is ``None``) it is its first state, from nothing (``data`` is
+        ``None``), from inputs (``data.y`` is ``None``) or from labelled samples. A member's very
+        first state is ``adapt(server, None, None, info)``.
+        """
+        if client is not None:
+            return client
+        _, local = self.initial(info)
+        return ClientState(local)
+
+    def personal(self, server: ServerState, client: ClientState) -> Params:
+        """Return the parameters of the model a client uses."""
+        return {**server.shared, **client.local}
+
+    def predict(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return one score per class, or one number per regression target."""
+        scores: Tensor = model(x)
+        return scores
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the two parts of the representation; here all features are shared."""
+        features = self.features(model, x)
+        return Latents(shared=features, local=features[:, :0])
+
+    # -- what answers are made of
+
+    def features(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return what the model's last layer is given for a batch."""
+        head = find_head(model, self.config.head)
+        seen: list[Tensor] = []
+        hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        try:
+            model(x)
+        finally:
+            hook.remove()
+        return seen[0].flatten(1)
+
+    def initial(self, info: RoundInfo) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the shared and the local part of a freshly initialised network.
+
+        The same for every client and at any time: initialisation is a stream of the run's seed.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(info.seed, "initial"))
+            return self.split(self.build(info.data))
+
+    def module(self, data: DataInfo) -> nn.Module:
+        """Return this process's network, built once; it holds the parameters of its last user."""
+        if self._module is None or self._module[0] != data:
+            module = self.build(data).to(self.device)
+            if data.is_image:
+                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self._module = (data, module)
+        return self._module[1]
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters and buffers into this process's network and return it."""
+        module = self.module(data)
+        module.load_state_dict(dict(params))
+        return module
+
+    def split(self, model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Copy a model's parameters and buffers into (shared, local)."""
+        shared: dict[str, Tensor] = {}
+        local: dict[str, Tensor] = {}
+        for name, tensor, owner in named_tensors(model):
+            part = shared if self.is_shared(name, owner) else local
+            part[name] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return shared, local
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker process builds its own network.
+        return {**self.__dict__, "_module": None}
+
+
+def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
+    """Yield every parameter and persistent buffer with its full name and the module it is in."""
+    kept = model.state_dict().keys()
+    for prefix, owner in model.named_modules():
+        tensors = [
+            *owner.named_parameters(recurse=False),
+            *owner.named_buffers(recurse=False),
+        ]
+        for name, tensor in tensors:
+            full = f"{prefix}.{name}" if prefix else name
+            if full in kept:
+                yield full, tensor, owner
+
+
+def find_head(model: nn.Module, name: str | None = None) -> nn.Module:
+    """Return a model's last layer: the one called ``name``, else its last linear layer.
+
+    Raises:
+        ConfigError: There is no such layer.
+    """
+    modules: dict[str, nn.Module] = dict(model.named_modules())
+    if name is not None:
+        if name in modules:
+            return modules[name]
+        raise ConfigError(
+            f"The model has no layer called {name!r}. Its layers: {', '.join(list(modules)[1:])}."
+        )
+    linear: list[nn.Module] = [m for m in modules.values() if isinstance(m, nn.Linear)]
+    if not linear:
+        raise ConfigError(
+            "The model has no linear layer, so its features cannot be found; name its last layer "
+            "with --set head=NAME."
+        )
+    return linear[-1]
+
+
+def as_network(model: nn.Module | Callable[..., nn.Module]) -> Network:
+    """Turn what a user gives as a model into a network builder.
+
+    A class or function is called with the :class:`DataInfo` if it takes an argument, without one
+    otherwise. A module is copied, so every run starts from its weights.
+    """
+    if isinstance(model, nn.Module):
+        return _Copies(model)
+    return _Built(model)
+
+
+class _Copies:
+    """Builds copies of a module (a class, so that it can be sent to worker processes)."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, data: DataInfo) -> nn.Module:
+        return copy.deepcopy(self.module)
+
+
+class _Built:
+    """Calls a class or function with the form of the data, if it wants to know."""
+
+    def __init__(self, function: Callable[..., nn.Module]) -> None:
+        self.function = function
+
+    def __call__(self, data: DataInfo) -> nn.Module:
+        required = [
+            parameter
+            for parameter in inspect.signature(self.function).parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        return self.function(data) if required else self.function()

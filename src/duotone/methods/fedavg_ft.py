@@ -1,0 +1,56 @@
+"""FedAvg + fine-tuning: one model for everybody, then a few epochs at home.
+
+Wang, Mathews, Kiddon, Eichner, Beaufays, Ramage: *Federated Evaluation of On-device
+Personalization*, 2019. The oldest way to personalise, and a hard one to beat: train with FedAvg,
+then let every client continue on its own samples.
+
+**Shared:** every parameter and buffer during training. **Local:** the fine-tuned copy, which never
+leaves the client and never comes back into training. **Explains:** the difference between the two
+copies is what is personal, but nothing says what it means.
+
+*Members* fine-tune on their own labelled training samples whenever they are evaluated. *Newcomers*
+do the same (few-shot); without labels they use the shared model as it is.
+
+BatchNorm's affine parameters and running statistics are fine-tuned with the rest.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from duotone.federation.local import train
+from duotone.federation.method import Method, MethodSettings
+from duotone.types import ClientData, ClientState, RoundInfo, ServerState
+
+
+class FedAvgFTConfig(MethodSettings):
+    """Settings of FedAvg + fine-tuning."""
+
+    finetune_epochs: int = Field(2, ge=0)
+    """Passes over the client's own samples after training; 0 turns it into FedAvg."""
+
+
+class FedAvgFT(Method):
+    """Average what the clients trained, then fine-tune at home."""
+
+    name = "fedavg-ft"
+    title = "one shared model, fine-tuned by each client"
+    paper = "Wang et al., Federated Evaluation of On-device Personalization, 2019"
+    Config = FedAvgFTConfig
+    config: FedAvgFTConfig
+    newcomer_rules = ("few-shot", "zero-shot")
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Fine-tune the shared model; without labels, keep it as it is."""
+        if data is None or data.y is None or self.config.finetune_epochs == 0:
+            return client or ClientState()
+        model = self.load(server.shared, info.data)
+        train(model, data, self.config, info, epochs=self.config.finetune_epochs, phase="fine-tune")
+        tuned, local = self.split(model)
+        return ClientState({**tuned, **local})

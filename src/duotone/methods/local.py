@@ -1,0 +1,60 @@
+"""Local: every client on its own.
+
+No federation at all: each client trains the same network from the same start on its own samples.
+What a federated method gains is measured from here.
+
+**Shared:** nothing. **Local:** every parameter and buffer. **Explains:** nothing is common, so
+nothing can be compared.
+
+*Members* keep their model between the rounds in which they are drawn, so a member that is drawn k
+times has trained k times ``epochs`` passes. *Newcomers* train a model of their own on their own
+labelled samples, for as many passes as a member has on average by that round (few-shot); without
+labels there is no model to give them, and the method says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from duotone.federation.local import train
+from duotone.federation.method import Method
+from duotone.types import ClientData, ClientState, Latents, RoundInfo, ServerState
+
+
+class Local(Method):
+    """Train alone."""
+
+    name = "local"
+    title = "every client trains alone, nothing is shared"
+    paper = "baseline without federation"
+    newcomer_rules = ("few-shot",)
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Share nothing."""
+        return False
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Keep a member's model; train a newcomer's for as long as a member's by now."""
+        if client is not None or data is None:
+            return super().adapt(server, client, None, info)
+        _, local = self.initial(info)
+        model = self.load(local, info.data)
+        for turn in range(1, round(info.round * info.participation) + 1):
+            # The learning rate decays by rounds, so turns are spread over them like a member's.
+            drawn = replace(info, round=math.ceil(turn / info.participation))
+            train(model, data, self.config, drawn)
+        return ClientState(self.split(model)[1])
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the features, all local: no two clients compute them alike."""
+        features = self.features(model, x)
+        return Latents(shared=features[:, :0], local=features)

@@ -1,0 +1,79 @@
+"""Small classifiers: a CNN with and without BatchNorm, and an MLP for tables."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from duotone.errors import ConfigError
+from duotone.types import DataInfo
+
+
+class SmallCNN(nn.Module):
+    """Two 3×3 convolutions with pooling, a hidden layer ``fc1`` and a linear ``head``.
+
+    Args:
+        data: The form of the samples; images of at least 4×4 pixels.
+        batch_norm: Whether BatchNorm follows both convolutions and ``fc1``.
+    """
+
+    def __init__(self, data: DataInfo, *, batch_norm: bool) -> None:
+        super().__init__()
+        if not data.is_image or min(data.shape[1:]) < 4:
+            raise ConfigError(
+                f"The models 'cnn' and 'cnn-bn' need images of at least 4×4 pixels; these samples "
+                f"have shape {data.shape}. Choose another model, for a table: --set model=mlp"
+            )
+        channels, height, width = data.shape
+        self.conv1 = nn.Conv2d(channels, 32, 3, padding=1)
+        self.norm1 = nn.BatchNorm2d(32) if batch_norm else nn.Identity()
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
+        self.norm2 = nn.BatchNorm2d(64) if batch_norm else nn.Identity()
+        self.pool = nn.MaxPool2d(2)
+        self.relu = nn.ReLU()
+        self.fc1 = nn.Linear(64 * (height // 4) * (width // 4), 128)
+        self.norm3 = nn.BatchNorm1d(128) if batch_norm else nn.Identity()
+        self.head = nn.Linear(128, data.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one score per class."""
+        x = x * 2 - 1
+        # ReLU and max pooling commute, and ReLU on a quarter of the pixels is cheaper.
+        x = self.relu(self.pool(self.norm1(self.conv1(x))))
+        x = self.relu(self.pool(self.norm2(self.conv2(x))))
+        x = self.relu(self.norm3(self.fc1(x.flatten(1))))
+        scores: Tensor = self.head(x)
+        return scores
+
+
+class MLP(nn.Module):
+    """Two hidden layers of 64 for feature vectors; images are flattened."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(math.prod(data.shape), 64)
+        self.fc2 = nn.Linear(64, 64)
+        self.head = nn.Linear(64, data.outputs)
+        self.relu = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one score per class, or one number per target."""
+        x = self.relu(self.fc1(x.flatten(1)))
+        scores: Tensor = self.head(self.relu(self.fc2(x)))
+        return scores
+
+
+def cnn(data: DataInfo) -> nn.Module:
+    """Build the small CNN without normalisation."""
+    return SmallCNN(data, batch_norm=False)
+
+
+def cnn_bn(data: DataInfo) -> nn.Module:
+    """Build the small CNN with BatchNorm."""
+    return SmallCNN(data, batch_norm=True)
+
+
+def mlp(data: DataInfo) -> nn.Module:
+    """Build the MLP."""
+    return MLP(data)

@@ -1,0 +1,179 @@
+"""From a data set and the name of a scheme to a partition: what all schemes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from duotone.data.dataset import Dataset
+from duotone.errors import ConfigError, PartitionError
+from duotone.partition.partition import Holding, Partition, Rows
+from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
+from duotone.registry import did_you_mean
+from duotone.seeding import stream
+
+DRAWS = 100
+"""How often a random scheme is drawn before it is given up: every request comes to an end."""
+
+
+def resolve_settings(scheme: str, settings: Mapping[str, Any]) -> PartitionSettings:
+    """Check the settings of a scheme and fill in its defaults.
+
+    Args:
+        scheme: The name of the scheme.
+        settings: What was given, without the prefix ``partition.``.
+
+    Raises:
+        UnknownNameError: There is no such scheme.
+        ConfigError: Settings are wrong; the message has all of them.
+    """
+    config: type[PartitionSettings] = SCHEMES.load(scheme).Config
+    try:
+        return config.model_validate(dict(settings))
+    except ValidationError as error:
+        problems: dict[str, str] = {}
+        for detail in error.errors():
+            name = str(detail["loc"][0]) if detail["loc"] else ""
+            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            if not name:
+                problems[name] = message
+            elif detail["type"] == "extra_forbidden":
+                known = list(config.model_fields)
+                hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
+                problems[name] = f"The partition {scheme!r} has no setting partition.{name}.{hint}"
+            elif detail["type"] == "missing":
+                meaning = config.model_fields[name].description
+                problems[name] = f"The partition {scheme!r} needs partition.{name}: {meaning}"
+            elif name in problems:  # each of the forms that a setting may have complains
+                problems[name] += f", or {message}"
+            else:
+                problems[name] = f"partition.{name} = {settings[name]!r} is wrong: it {message}"
+        raise ConfigError.together(list(problems.values())) from None
+
+
+def build_partition(
+    dataset: Dataset, scheme: str, config: PartitionSettings | Mapping[str, Any], *, seed: int
+) -> Partition:
+    """Deal out a data set.
+
+    Each client's rows are in random order, so the first few of them are a random choice. Schemes
+    that draw the clients' sizes draw again, up to :data:`DRAWS` times, until every client has its
+    minimum and the members hold enough of every class to learn it: 1 % of its training samples and
+    at least ten, or half of a class with fewer than twenty.
+
+    Args:
+        dataset: What to deal out.
+        scheme: The name of the scheme, see :data:`duotone.partition.SCHEMES`.
+        config: Its settings; a mapping is checked and completed by :func:`resolve_settings`.
+        seed: The seed of the run; equal seeds give equal partitions.
+
+    Raises:
+        ConfigError: The settings are wrong or belong to another scheme.
+        PartitionError: This data cannot be dealt out in this way.
+    """
+    maker: Scheme[Any] = SCHEMES.load(scheme)()
+    if not isinstance(config, PartitionSettings):
+        config = resolve_settings(scheme, config)
+    if not isinstance(config, maker.Config):
+        raise ConfigError(
+            f"The partition {scheme!r} takes {maker.Config.__name__}, but was given "
+            f"{type(config).__name__}; make it with resolve_settings({scheme!r}, …)."
+        )
+    shares = _draw(dataset, maker, config, seed)
+    _check_once(maker, shares)
+    return Partition.from_holdings([_holding(share, config, seed) for share in shares])
+
+
+def _draw(
+    dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, seed: int
+) -> list[Share]:
+    """Return the first draw in which no client and no class comes off badly."""
+    draws = DRAWS if maker.redraws else 1
+    shortages = []
+    for draw in range(draws):
+        shares = maker.assign(dataset, config, stream(seed, "partition", maker.name, draw))
+        if not any(share.kind == "member" for share in shares):
+            raise PartitionError(
+                f"The {maker.name} partition of {dataset.name!r} has {len(shares)} clients, none "
+                "of which trains; have fewer newcomers or lower partition.min_train."
+            )
+        shortage = _shortage(dataset, maker, config, shares)
+        if shortage is None:
+            return shares
+        shortages.append(shortage)
+    _, nearest = min(shortages)
+    how_often = f" in {draws} draws" if draws > 1 else ""
+    raise PartitionError(
+        f"No {maker.name} partition of {dataset.name!r} was found{how_often}: {nearest}."
+    )
+
+
+def _shortage(
+    dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, shares: list[Share]
+) -> tuple[int, str] | None:
+    """Return how many samples are lacking and the first reason, or ``None`` if none are."""
+    lacking, reasons = 0, []
+    for split, least in (("train", config.min_train), ("test", config.min_test)):
+        sizes = np.array([len(getattr(share, split)) for share in shares])
+        small = sizes < least
+        if small.any():
+            lacking += int((least - sizes[small]).sum())
+            client, size = shares[int(sizes.argmin())].client, int(sizes.min())
+            instead = f", or set partition.min_{split} = {size}" if size or split == "test" else ""
+            reasons.append(
+                f"{small.sum()} of {len(shares)} clients have fewer than {least} {split} samples "
+                f"(the smallest, {client!r}, has {size}); {maker.advice}{instead}"
+            )
+    if maker.redraws and dataset.classes:
+        held, needed = _classes_of_members(dataset, shares)
+        short = held < needed
+        if short.any():
+            lacking += int((needed - held)[short].sum())
+            label = int(short.argmax())
+            reasons.append(
+                f"the members hold {held[label]} training samples of class {label} and need "
+                f"{needed[label]} to learn it; {maker.advice}, or have fewer newcomers"
+            )
+    return (lacking, reasons[0]) if reasons else None
+
+
+def _classes_of_members(dataset: Dataset, shares: list[Share]) -> tuple[Rows, Rows]:
+    """Return how many training samples of each class the members hold, and how many they need."""
+    members, everybody = (
+        np.bincount(
+            dataset.y[np.concatenate([share.train for share in shares if share.kind in kinds])],
+            minlength=dataset.classes,
+        )
+        for kinds in (("member",), ("member", "newcomer"))
+    )
+    needed = np.maximum(-(-everybody // 100), np.minimum(10, everybody // 2))
+    return members, needed
+
+
+def _check_once(maker: Scheme[Any], shares: list[Share]) -> None:
+    """Check that no row was given away twice."""
+    rows, times = np.unique(
+        np.concatenate([rows for share in shares for rows in (share.train, share.test)]),
+        return_counts=True,
+    )
+    if (times > 1).any():
+        raise PartitionError(
+            f"The partition {maker.name!r} gives row {rows[times.argmax()]} away {times.max()} "
+            "times; every sample must have one owner."
+        )
+
+
+def _holding(share: Share, config: PartitionSettings, seed: int) -> Holding:
+    """Shuffle a client's rows, apply the caps and set the validation rows aside."""
+    rng = stream(seed, "partition", "rows", share.client)
+    train: Rows = rng.permutation(share.train)[: config.max_train]
+    test: Rows = rng.permutation(share.test)[: config.max_test]
+    held_back = 0
+    if config.validation > 0 and len(train) > 1:
+        held_back = min(max(1, round(config.validation * len(train))), len(train) - 1)
+    return Holding(
+        share.client, share.group, share.kind, train[held_back:], train[:held_back], test
+    )

@@ -1,0 +1,91 @@
+"""Clients in groups of one label distribution each: the default partition."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from duotone.data.dataset import Dataset
+from duotone.errors import PartitionError
+from duotone.partition.partition import Rows
+from duotone.partition.scheme import CountedSettings, Scheme, Share
+from duotone.partition.shares import (
+    Who,
+    deal_classes,
+    require_classes,
+    require_rows,
+    shares_of,
+    split_classes,
+)
+
+
+class GroupSettings(CountedSettings):
+    """Settings of the ``groups`` scheme."""
+
+    alpha: float = Field(default=0.3, gt=0, allow_inf_nan=False)
+    """Concentration: 100 makes the groups nearly alike, 0.1 gives them only a few classes each."""
+
+    groups: int = Field(default=10, ge=1)
+    """Number of groups; clients are spread over them as evenly as possible, the first get more."""
+
+    newcomer_groups: int = Field(default=2, ge=0)
+    """How many of the groups, the last ones, consist of newcomers."""
+
+
+class Groups(Scheme[GroupSettings]):
+    """Split each class over groups by a Dirichlet distribution, and each group over its clients.
+
+    Groups are called "g0", "g1", …. Clients of a group have the same number of samples of every
+    class, give or take one, and the same size, give or take one.
+    """
+
+    name = "groups"
+    Config = GroupSettings
+    redraws = True
+    advice = "lower partition.clients, raise partition.alpha"
+
+    def assign(
+        self, dataset: Dataset, config: GroupSettings, rng: np.random.Generator
+    ) -> list[Share]:
+        """Draw one vector of proportions over groups per class, then deal within the groups."""
+        require_classes(dataset, self.name)
+        if config.clients < config.groups:
+            raise PartitionError(
+                f"partition.clients = {config.clients} cannot fill partition.groups = "
+                f"{config.groups}; raise the one or lower the other."
+            )
+        if config.newcomer_groups >= config.groups:
+            raise PartitionError(
+                f"partition.newcomer_groups = {config.newcomer_groups} of partition.groups = "
+                f"{config.groups} leaves no group that trains; lower it to {config.groups - 1} "
+                "or less."
+            )
+        require_rows(dataset, config)
+        clients = np.array_split(np.arange(config.clients), config.groups)
+        proportions = rng.dirichlet(np.full(config.groups, config.alpha), dataset.classes).T
+        group_of_row = deal_classes(dataset, proportions, rng)
+        owner = _deal_within(dataset, group_of_row, clients, rng)
+        members = config.groups - config.newcomer_groups
+        who = [
+            Who(str(client), f"g{group}", "member" if group < members else "newcomer")
+            for group, clients_of_group in enumerate(clients)
+            for client in clients_of_group
+        ]
+        return shares_of(dataset, owner, who)
+
+
+def _deal_within(
+    dataset: Dataset, group_of_row: Rows, clients: list[Rows], rng: np.random.Generator
+) -> Rows:
+    """Deal each group's rows to its clients class by class, going on where the last class ended.
+
+    Like cards from a sorted pack: both the classes and the sizes come out even.
+    """
+    owner = np.empty_like(group_of_row)
+    for rows in (dataset.train_rows, dataset.test_rows):
+        for group, clients_of_group in enumerate(clients):
+            of_group = rows[group_of_row[rows] == group]
+            sorted_rows = np.concatenate(split_classes(dataset, of_group, rng))
+            turn = rng.integers(len(clients_of_group)) + np.arange(len(sorted_rows))
+            owner[sorted_rows] = clients_of_group[turn % len(clients_of_group)]
+    return owner

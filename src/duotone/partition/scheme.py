@@ -1,0 +1,120 @@
+"""What a partition scheme is, its settings, and the table of all schemes.
+
+A scheme turns a data set into a list of shares: one per client, saying who it is and which rows it
+gets. Everything that all partitions have in common (caps, validation rows, shuffling, checks) is
+done once, in :mod:`duotone.partition.build`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from duotone.config import Settings
+from duotone.data.dataset import Dataset
+from duotone.partition.partition import Rows
+from duotone.registry import Registry
+from duotone.types import Kind
+
+SCHEMES = Registry(
+    "partition",
+    {
+        "iid": "duotone.partition.labels:Iid",
+        "dirichlet": "duotone.partition.labels:Dirichlet",
+        "groups": "duotone.partition.groups:Groups",
+        "domains": "duotone.partition.features:Domains",
+        "pathological": "duotone.partition.labels:Pathological",
+        "quantity": "duotone.partition.labels:Quantity",
+        "attribute": "duotone.partition.features:Attribute",
+        "natural": "duotone.partition.natural:Natural",
+    },
+    listing="duotone partition --help",
+)
+
+
+class Share(NamedTuple):
+    """What a scheme gives one client, before caps and the validation split."""
+
+    client: str
+    group: str
+    kind: Kind
+    train: Rows
+    test: Rows
+
+
+class PartitionSettings(Settings):
+    """Settings that every scheme has."""
+
+    clients: int | None = Field(default=None, ge=1)
+    """Number of clients, members and newcomers together; not given: as many as the data says."""
+
+    validation: float = Field(default=0.1, ge=0, le=0.9)
+    """Share of a client's training samples that is kept as its validation set."""
+
+    max_train: int | None = Field(default=None, ge=1)
+    """At most this many training samples per client, chosen at random; the rest is not used."""
+
+    max_test: int | None = Field(default=None, ge=1)
+    """At most this many test samples per client, chosen at random; the rest is not used."""
+
+    min_train: int = Field(default=10, ge=1)
+    """Fewest training samples a client may have, validation samples included."""
+
+    min_test: int = Field(default=1, ge=0)
+    """Fewest test samples a client may have."""
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> PartitionSettings:
+        for split in ("train", "test"):
+            least, most = getattr(self, f"min_{split}"), getattr(self, f"max_{split}")
+            if most is not None and most < least:
+                raise ValueError(
+                    f"partition.max_{split} = {most} is below partition.min_{split} = {least}; "
+                    "raise the one or lower the other."
+                )
+        return self
+
+
+class CountedSettings(PartitionSettings):
+    """Settings of the schemes that make any number of clients."""
+
+    clients: int = Field(default=50, ge=1)
+    """Number of clients, members and newcomers together."""
+
+
+class HeldOutSettings(CountedSettings):
+    """Settings of the schemes whose newcomers are single clients."""
+
+    newcomers: int = Field(default=0, ge=0)
+    """How many of the clients, the last ones, are newcomers."""
+
+
+S = TypeVar("S", bound=PartitionSettings)
+
+
+class Scheme(ABC, Generic[S]):
+    """One way to deal out a data set.
+
+    Attributes:
+        name: What the user calls it.
+        Config: Its settings.
+        redraws: Whether another draw gives clients other sizes, so that drawing again can help
+            where a client came out too small.
+        advice: What to change when clients come out too small; part of an error message.
+    """
+
+    name: ClassVar[str]
+    Config: type[S]
+    redraws: ClassVar[bool] = False
+    advice: ClassVar[str] = "lower partition.clients"
+
+    @abstractmethod
+    def assign(self, dataset: Dataset, config: S, rng: np.random.Generator) -> list[Share]:
+        """Decide which rows each client gets.
+
+        Raises:
+            PartitionError: No draw whatever could satisfy the request.
+        """
