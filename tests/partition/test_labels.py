@@ -119,6 +119,14 @@ def test_quantity_gives_every_client_its_minimum_and_the_rest_unevenly(make_data
     assert np.abs(mixes - 0.25).max() < 0.08
 
 
+def test_quantity_splits_scarce_test_samples_like_the_training_samples(make_dataset) -> None:
+    # Four of fifty test samples are at least 8 % of them, and so of the training samples.
+    dataset = make_dataset(train=1000, test=50)
+    settings = {"clients": 10, "alpha": 0.1, "min_train": 1, "min_test": 4}
+    partition = build_partition(dataset, "quantity", settings, seed=0)
+    assert training_sizes(partition).min() >= 80
+
+
 def test_quantity_can_deal_out_the_bare_minimum(make_dataset) -> None:
     dataset = make_dataset(train=100, test=10)
     partition = build_partition(dataset, "quantity", {"clients": 10}, seed=0)

@@ -61,6 +61,14 @@ def test_a_class_is_dealt_out_in_the_given_proportions(make_dataset) -> None:
         assert sum(held.values()) == 4 * each
 
 
+def test_who_gets_which_samples_of_a_class_is_left_to_chance(make_dataset) -> None:
+    dataset = make_dataset(train=40, test=16, classes=1)
+    halves = np.array([[0.5], [0.5]])
+    one, two = (deal_classes(dataset, halves, stream(seed)) for seed in (0, 1))
+    assert (one == 0).sum() == (two == 0).sum() == 28
+    assert (one != two).any()
+
+
 def test_rows_are_dealt_evenly_to_the_named_clients_only(make_dataset) -> None:
     dataset = make_dataset(train=10, test=4)
     owner = nobody(dataset)

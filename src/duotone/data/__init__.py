@@ -7,6 +7,7 @@ that the user brings, see :mod:`duotone.data.files`.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,13 +106,13 @@ def load_dataset(name_or_path: str) -> Dataset:
         UnknownNameError: It is none of these.
         DataError: The samples are missing or damaged.
     """
-    path = Path(name_or_path).expanduser()
-    if name_or_path not in DATASETS:
+    path = Path(os.path.expanduser(name_or_path))
+    if name_or_path and name_or_path not in DATASETS:
         if path.is_dir():
             return read_folder(path)
         if path.is_file():
             return read_dataset(path)
-        if path.suffix == ".npz" or len(path.parts) > 1:
+        if path.suffix == ".npz" or os.sep in name_or_path:
             raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
     make = DATASETS.load(name_or_path)
     dataset = make() if callable(make) else make

@@ -10,8 +10,10 @@ The files of known data sets are looked up in the folder ``$DUOTONE_DATA``, then
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,23 +101,23 @@ def read_arrays(path: Path, starts: tuple[str, ...] = _KNOWN) -> dict[str, Array
     """Read those arrays of an npz file whose names have one of these starts."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: this is not an npz file, or only the beginning of one.")
+    arrays: dict[str, Array] = {}
+    key = "list of arrays"
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {
-                key: archive[key]
-                for key in archive.files
-                if key.startswith(starts) and key.endswith(("_train", "_test"))
-            }
+            for key in archive.files:
+                if key.startswith(starts) and key.endswith(("_train", "_test")):
+                    arrays[key] = archive[key]
     # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{path}: the file cannot be read as npz without pickled objects ({reason}); "
-            "it may be cut short, damaged, or of another kind."
-        ) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path}: its {key} cannot be read ({reason}).") from error
+    return arrays
 
 
-def save_dataset(dataset: Dataset, path: Path) -> None:
+def save_dataset(dataset: Dataset, path: Path | str) -> None:
     """Write a data set as a canonical file, whole or not at all.
 
     The file holds the samples, labels, clients, domains and factors. It does not hold the origin,
@@ -127,7 +129,7 @@ def save_dataset(dataset: Dataset, path: Path) -> None:
     columns = {"x": dataset.x, "y": dataset.y, "client": dataset.client, "domain": dataset.domain}
     columns |= {f"factor_{factor}": values for factor, values in dataset.factors.items()}
     write_arrays(
-        path,
+        Path(path),
         {
             f"{key}_{split}": values[rows]
             for key, values in columns.items()
@@ -137,23 +139,32 @@ def save_dataset(dataset: Dataset, path: Path) -> None:
     )
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays into a compressed npz file, whole or not at all."""
-    path = Path(path)
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays into a compressed npz file, whole or not at all.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    for key, values in arrays.items():
+        if values.dtype.hasobject:
+            raise DataError(f"{path}: {key} holds Python objects, which are never written.")
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with unfinished.open("wb") as file:
-                np.savez_compressed(file, allow_pickle=False, **arrays)
+                np.savez_compressed(file, **arrays)
             os.replace(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(f"{path}: the file cannot be written ({error.strerror}).") from error
+        raise DataError(
+            f"{path}: the file cannot be written ({error.strerror or error})."
+        ) from error
 
 
 def _as_samples(key: str, x: Array) -> Array:
+    x = np.asarray(x)
     if not np.issubdtype(x.dtype, np.floating):
         return x
     if x.ndim > 2:
@@ -174,7 +185,7 @@ def _factor_names(arrays: Mapping[str, Array]) -> list[str]:
 def _column(arrays: Mapping[str, Array], key: str) -> tuple[Array, Array] | None:
     if f"{key}_train" not in arrays and f"{key}_test" not in arrays:
         return None
-    pair = arrays[f"{key}_train"], arrays[f"{key}_test"]
+    pair = np.asarray(arrays[f"{key}_train"]), np.asarray(arrays[f"{key}_test"])
     for split, values in zip(("train", "test"), pair, strict=True):
         if values.ndim != 1:
             raise DataError(

@@ -113,7 +113,9 @@ def _visible(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        raise DataError(f"{folder}: the folder cannot be read ({error.strerror}).") from error
+        raise DataError(
+            f"{folder}: the folder cannot be read ({error.strerror or error})."
+        ) from error
 
 
 def _subfolders(folder: Path, what: str) -> list[Path]:

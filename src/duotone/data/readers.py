@@ -97,7 +97,7 @@ def read_usps(folder: Path) -> dict[str, Array]:
     for split, stem in (("train", "usps"), ("test", "usps.t")):
         path = _one_of(folder, stem, ".bz2")
         try:
-            features, y = load_svmlight_file(str(path), n_features=256)
+            features, y = load_svmlight_file(str(path), n_features=256, zero_based=False)
         # A cut archive is an EOFError, damaged text a ValueError, a foreign file an OSError.
         except (EOFError, ValueError, OSError) as error:
             raise DataError(f"{path}: not readable as libsvm text ({error}).") from error

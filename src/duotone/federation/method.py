@@ -204,7 +204,9 @@ class Method(ABC):
     def module(self, data: DataInfo) -> nn.Module:
         """Return this process's network, built once; it holds the parameters of its last user."""
         if self._module is None or self._module[0] != data:
-            module = self.build(data).to(self.device)
+            # Building draws random numbers; a client's own stream must not notice who built.
+            with torch.random.fork_rng(devices=[]):
+                module = self.build(data).to(self.device)
             if data.is_image:
                 module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self._module = (data, module)

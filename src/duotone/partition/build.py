@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
+from duotone.config import validated
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, PartitionError
 from duotone.partition.partition import Holding, Partition, Rows
 from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
-from duotone.registry import did_you_mean
 from duotone.seeding import stream
 
 DRAWS = 100
@@ -31,27 +30,7 @@ def resolve_settings(scheme: str, settings: Mapping[str, Any]) -> PartitionSetti
         ConfigError: Settings are wrong; the message has all of them.
     """
     config: type[PartitionSettings] = SCHEMES.load(scheme).Config
-    try:
-        return config.model_validate(dict(settings))
-    except ValidationError as error:
-        problems: dict[str, str] = {}
-        for detail in error.errors():
-            name = str(detail["loc"][0]) if detail["loc"] else ""
-            message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            if not name:
-                problems[name] = message
-            elif detail["type"] == "extra_forbidden":
-                known = list(config.model_fields)
-                hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
-                problems[name] = f"The partition {scheme!r} has no setting partition.{name}.{hint}"
-            elif detail["type"] == "missing":
-                meaning = config.model_fields[name].description
-                problems[name] = f"The partition {scheme!r} needs partition.{name}: {meaning}"
-            elif name in problems:  # each of the forms that a setting may have complains
-                problems[name] += f", or {message}"
-            else:
-                problems[name] = f"partition.{name} = {settings[name]!r} is wrong: it {message}"
-        raise ConfigError.together(list(problems.values())) from None
+    return validated(config, settings, owner=f"the partition {scheme!r}", prefix="partition.")
 
 
 def build_partition(

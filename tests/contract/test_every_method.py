@@ -1,0 +1,238 @@
+"""One suite over every registered method: what the contract promises, for all of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from federations import make_population
+from torch import nn
+
+from duotone.evaluation.clients import EncodeJob, EvaluateJob, Serving
+from duotone.federation.backends import ClientTask
+from duotone.federation.backends.processes import Processes
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import MemoryStates, Start, TrainJob, federate
+from duotone.federation.method import as_network
+from duotone.methods import METHODS
+from duotone.models.classifiers import cnn_bn
+from duotone.types import ClientState, RoundInfo
+
+EVERY = sorted(METHODS)
+
+
+def make(name, network=cnn_bn):
+    kind = METHODS.load(name)
+    return kind(kind.Config(), as_network(network))
+
+
+def trained(name, *, rounds=3, sampled=2, seed=0, backend=None, start=None, states=None):
+    population = make_population()
+    method = make(name)
+    states = MemoryStates() if states is None else states
+    results = list(
+        federate(
+            method,
+            population,
+            rounds=rounds,
+            sampled=sampled,
+            seed=seed,
+            backend=backend,
+            states=states,
+            start=start,
+        )
+    )
+    return method, population, results, states
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(name):
+    _, _, first, states_a = trained(name)
+    _, _, second, states_b = trained(name)
+    assert_equal(first[-1].server.shared, second[-1].server.shared)
+    assert states_a.states.keys() == states_b.states.keys()
+    for client, state in states_a.states.items():
+        assert_equal(state.local, states_b.states[client].local)
+    method, _, third, states_c = trained(name, seed=1, sampled=None)
+    _, _, fourth, states_d = trained(name, seed=0, sampled=None)
+    for client in ("c0", "c1"):
+        models = [
+            method.personal(results[-1].server, states.get(client) or ClientState())
+            for results, states in ((third, states_c), (fourth, states_d))
+        ]
+        assert not torch.equal(models[0]["head.weight"], models[1]["head.weight"])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_local_ever_leaves_a_client(name):
+    method, _, results, states = trained(name)
+    model = method.build(make_population().info)
+    _, local = method.split(model)
+    for result in results:
+        for update in result.updates:
+            assert not update.shared.keys() & local.keys()
+            kept = states.states.get(update.client)
+            if kept is None:
+                continue
+            sent = [*update.shared.values(), *update.extra.values()]
+            for key, secret in kept.local.items():
+                if secret.numel() > 4 and secret.unique().numel() > 1:
+                    leaks = [t for t in sent if t.shape == secret.shape and torch.equal(t, secret)]
+                    assert not leaks, f"{key} left client {update.client}"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_parameter_and_buffer_is_shared_or_local_and_nothing_is_lost(name):
+    method = make(name)
+    model = method.build(make_population().info)
+    shared, local = method.split(model)
+    assert not shared.keys() & local.keys()
+    assert shared.keys() | local.keys() == set(model.state_dict())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_shared_batch_norm_statistics_are_the_mean_of_the_clients(name):
+    _, _, results, _ = trained(name, rounds=1, sampled=None)
+    (result,) = results
+    buffers = [key for key in result.server.shared if key.endswith(("running_mean", "running_var"))]
+    weights = torch.tensor([update.weight for update in result.updates])
+    for key in buffers:
+        versions = torch.stack([update.shared[key].double() for update in result.updates])
+        expected = (versions * (weights / weights.sum())[:, None]).sum(0)
+        assert torch.allclose(result.server.shared[key].double(), expected, atol=1e-6), key
+        assert not torch.equal(versions[0], versions[1]), f"{key} was not trained"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_members_that_were_not_drawn_keep_their_state_to_the_bit(name):
+    method, population, results, states = trained(name, rounds=1, sampled=2)
+    before = dict(states.states)
+    rest = federate(
+        method,
+        population,
+        rounds=2,
+        sampled=1,
+        seed=0,
+        states=states,
+        start=Start(1, results[-1].server),
+    )
+    (result,) = rest
+    drawn = {update.client for update in result.updates}
+    for client, state in before.items():
+        if client not in drawn:
+            assert_equal(state.local, states.states[client].local)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_client_computes_the_same_whoever_else_takes_part(name):
+    population = make_population()
+    method = make(name)
+    info = RoundInfo(1, 3, 0, population.info)
+    job = TrainJob(method.start(info), info)
+    tasks = [ClientTask(client, None) for client in population.partition.members]
+    forward = {r.client: r.value for r in Serial(method, population).map_clients(job, tasks)}
+    (alone,) = Serial(method, population).map_clients(job, tasks[-1:])
+    assert_equal(forward[alone.client][0].shared, alone.value[0].shared)
+    assert_equal(forward[alone.client][1].local, alone.value[1].local)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_resuming_is_the_same_as_never_stopping(name):
+    _, _, whole, whole_states = trained(name, rounds=4)
+    states = MemoryStates()
+    method, population = make(name), make_population()
+    begun = federate(method, population, rounds=4, sampled=2, seed=0, states=states)
+    server = [next(begun), next(begun)][-1].server
+    begun.close()
+    _, _, rest, _ = trained(name, rounds=4, start=Start(2, server), states=states)
+    assert_equal(whole[-1].server.shared, rest[-1].server.shared)
+    assert_equal(whole[-1].server.extra, rest[-1].server.extra)
+    assert whole_states.states.keys() == states.states.keys()
+    for client, state in whole_states.states.items():
+        assert_equal(state.local, states.states[client].local)
+        assert_equal(state.extra, states.states[client].extra)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_worker_processes_give_the_same_bits_as_one_process(name):
+    _, _, serial, serial_states = trained(name)
+    method, population = make(name), make_population()
+    with Processes(method, population, 2) as pool:
+        states = MemoryStates()
+        results = list(
+            federate(method, population, rounds=3, sampled=2, seed=0, backend=pool, states=states)
+        )
+        assert_equal(serial[-1].server.shared, results[-1].server.shared)
+        for client, state in serial_states.states.items():
+            assert_equal(state.local, states.states[client].local)
+
+        serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+        tasks = [ClientTask(c, states.get(c)) for c in population.partition]
+        reference = Serial(method, population)
+        for job in (EvaluateJob(serving), EncodeJob(serving, 5)):
+            ours = {r.client: r.value for r in pool.map_clients(job, tasks)}
+            theirs = {r.client: r.value for r in reference.map_clients(job, tasks)}
+            assert ours.keys() == set(population.partition)
+            for client, values in theirs.items():
+                for key, value in values.items():
+                    same = torch.equal(torch.as_tensor(ours[client][key]), torch.as_tensor(value))
+                    assert same, (client, key)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_newcomers_are_served_under_every_rule_the_method_names(name):
+    method, population, results, _ = trained(name, rounds=3)
+    assert method.newcomer_rules
+    for rule in method.newcomer_rules:
+        serving = Serving(results[-1].server, results[-1].info, rule)
+        scores = EvaluateJob(serving)(method, population, ClientTask("c3", None))
+        assert 0 <= scores["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_it_learns_the_toy_task(name):
+    method, population, results, states = trained(name, rounds=6, sampled=None)
+    losses = [[u.metrics["train_loss"] for u in result.updates] for result in results]
+    assert sum(losses[-1]) < 0.5 * sum(losses[0])
+    serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+    for client in population.partition.members:
+        task = ClientTask(client, states.get(client))
+        assert EvaluateJob(serving)(method, population, task)["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_evaluating_changes_nothing(name):
+    method, population, results, states = trained(name, rounds=2)
+    server = {key: tensor.clone() for key, tensor in results[-1].server.shared.items()}
+    kept = {c: {k: t.clone() for k, t in s.local.items()} for c, s in states.states.items()}
+    serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+    for client in population.partition:
+        EvaluateJob(serving)(method, population, ClientTask(client, states.get(client)))
+    assert_equal(server, results[-1].server.shared)
+    for client, local in kept.items():
+        assert_equal(local, states.states[client].local)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_representations_have_one_row_per_sample_and_two_parts(name):
+    method, population, results, states = trained(name, rounds=1)
+    serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+    codes = EncodeJob(serving, 5)(method, population, ClientTask("c0", states.get("c0")))
+    assert codes["shared/test"].shape[0] == codes["local/test"].shape[0] == 5
+    assert codes["shared/test"].shape[1] + codes["local/test"].shape[1] > 0
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_it_says_what_it_is(name):
+    kind = METHODS.load(name)
+    assert kind.name == name
+    assert kind.title
+    assert kind.paper
+    for field, info in kind.Config.model_fields.items():
+        assert info.description, f"{field} has no meaning"
+    assert isinstance(kind(kind.Config(), as_network(nn.Identity)).config, kind.Config)

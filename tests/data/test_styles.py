@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.ndimage import label as connected
+
+from duotone.data.dataset import Dataset
+from duotone.data.styles import _DEFINITIONS, STYLES, apply_style, style_kinds
+from duotone.errors import DataError, UnknownNameError
+
+
+def blank(rows: int, *form: int, value: int = 0) -> Dataset:
+    x = np.full((rows, *form), value, np.uint8)
+    y = np.zeros(rows, np.int64)
+    return Dataset.from_arrays("blank", x[1:], y[1:], x[:1], y[:1])
+
+
+def noise(rows: int, *form: int) -> Dataset:
+    x = np.random.default_rng(0).integers(0, 256, (rows, *form), np.uint8)
+    y = np.zeros(rows, np.int64)
+    return Dataset.from_arrays("noise", x[1:], y[1:], x[:1], y[:1])
+
+
+def styled(dataset: Dataset, style: str, kind: str, seed: int = 0) -> Dataset:
+    kinds = np.full(len(dataset), style_kinds(style).index(kind))
+    return apply_style(dataset, style, kinds, seed=seed)
+
+
+def test_kinds_are_numbered_in_this_order() -> None:
+    assert style_kinds("none") == ()
+    assert style_kinds("marks") == ("none", "sine-columns", "sine-rows", "ellipse")
+    assert style_kinds("padpaf4") == ("zoom-in", "zoom-out", "invert", "blur")
+
+
+def test_every_style_is_defined() -> None:
+    assert ("none", *_DEFINITIONS) == STYLES
+
+
+def test_an_unknown_style_is_met_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownNameError, match=r"'mark'\. Did you mean 'marks'\?"):
+        style_kinds("mark")
+
+
+def test_no_style_leaves_the_data_as_it_is() -> None:
+    dataset = blank(3, 8, 8)
+    assert apply_style(dataset, "none", np.full(3, -1), seed=0) is dataset
+
+
+def test_given_data_is_not_changed() -> None:
+    dataset = noise(6, 28, 28)
+    before = dataset.fingerprint()
+    for style in ("marks", "padpaf4"):
+        apply_style(dataset, style, np.arange(6) % 4, seed=0)
+    assert dataset.fingerprint() == before
+    assert not dataset.factors
+
+
+def test_sinusoid_passes_every_column_once_per_phase() -> None:
+    dataset = styled(blank(50, 28, 28), "marks", "sine-columns")
+    for image, phase in zip(dataset.x, dataset.factors["phase"], strict=True):
+        rows, columns = np.nonzero(image)
+        assert set(columns) == set(range(1, 27))
+        assert (rows.min(), rows.max()) == (1, 26)
+        # A column stands for an angle; the curve passes it at the height of the sine.
+        for column in range(1, 27):
+            height = 13.5 + 12.5 * np.sin(2 * np.pi * (column - 1) / 25 + phase)
+            assert np.abs(rows[columns == column] - height).min() <= 1.1
+
+
+def test_sinusoid_across_the_rows_is_the_other_one_with_axes_swapped() -> None:
+    kinds = np.full(5, 1)
+    columns = apply_style(blank(5, 28, 20), "marks", kinds, seed=3)
+    rows = apply_style(blank(5, 20, 28), "marks", kinds + 1, seed=3)
+    np.testing.assert_array_equal(rows.x, columns.x.swapaxes(1, 2))
+
+
+def test_ellipse_has_the_right_axes_and_turn() -> None:
+    dataset = styled(blank(50, 28, 28), "marks", "ellipse")
+    for image, phase in zip(dataset.x, dataset.factors["phase"], strict=True):
+        rows, columns = np.nonzero(image)
+        rotation = phase / 2
+        x, y = columns - 13.5, rows - 13.5
+        along = x * np.cos(rotation) + y * np.sin(rotation)
+        across = -x * np.sin(rotation) + y * np.cos(rotation)
+        assert np.abs(along).max() == pytest.approx(12.5, abs=0.8)
+        # The minor axis is 12.5 · √(1 - 0.9²) ≈ 5.45.
+        assert np.abs(across).max() == pytest.approx(5.45, abs=0.8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    height=st.integers(8, 70),
+    width=st.integers(8, 70),
+    kind=st.sampled_from(["sine-columns", "sine-rows", "ellipse"]),
+    seed=st.integers(0, 1000),
+)
+def test_marks_are_one_unbroken_line_inside_images_of_any_size(
+    height: int, width: int, kind: str, seed: int
+) -> None:
+    dataset = styled(blank(3, height, width, 3), "marks", kind, seed)
+    assert set(np.unique(dataset.x)) == {0, 255}
+    np.testing.assert_array_equal(dataset.x[..., 0], dataset.x[..., 2])
+    for image in dataset.x[..., 0]:
+        _, pieces = connected(image, np.ones((3, 3)))
+        assert pieces == 1
+        # A thick line or a filled shape would have far more pixels.
+        assert (image > 0).sum() <= 4 * (height + width)
+
+
+def test_marks_are_the_maximum_of_image_and_line() -> None:
+    dataset = noise(8, 28, 28)
+    marked = styled(dataset, "marks", "ellipse")
+    line = styled(blank(8, 28, 28), "marks", "ellipse").x
+    np.testing.assert_array_equal(marked.x, np.maximum(dataset.x, line))
+
+
+def test_phases_are_uniform_over_the_circle() -> None:
+    phase = styled(blank(4000, 8, 8), "marks", "ellipse").factors["phase"]
+    assert (phase.min() >= 0) & (phase.max() < 2 * np.pi)
+    # 1,000 expected in each quarter, with a standard deviation of 27.
+    assert np.abs(np.histogram(phase, 4, (0, 2 * np.pi))[0] - 1000).max() < 5 * 27
+
+
+def test_factors_of_marks_record_the_kind_and_have_a_phase_only_with_a_mark() -> None:
+    dataset = apply_style(blank(5, 8, 8), "marks", np.array([0, 1, 2, 3, -1]), seed=0)
+    assert dataset.factors["mark"].tolist() == [0, 1, 2, 3, -1]
+    assert np.isnan(dataset.factors["phase"]).tolist() == [True, False, False, False, True]
+    assert dataset.x[[0, 4]].max() == 0
+
+
+def test_factors_of_transforms_record_the_kind_and_have_a_width_only_with_blur() -> None:
+    dataset = apply_style(noise(5, 8, 8), "padpaf4", np.array([0, 1, 2, 3, -1]), seed=0)
+    assert dataset.factors["style"].tolist() == [0, 1, 2, 3, -1]
+    assert np.isnan(dataset.factors["blur"]).tolist() == [True, True, True, False, True]
+    assert 1 <= dataset.factors["blur"][3] <= 2
+    np.testing.assert_array_equal(dataset.x[4], noise(5, 8, 8).x[4])
+
+
+@pytest.mark.parametrize("style", ["marks", "padpaf4"])
+def test_look_of_a_row_depends_on_seed_and_row_and_not_on_the_other_rows(style: str) -> None:
+    dataset = noise(40, 28, 28)
+    everybody = np.arange(40) % 4
+    alone = np.where(np.arange(40) == 7, everybody, -1)
+    one = apply_style(dataset, style, everybody, seed=1)
+    other = apply_style(dataset, style, alone, seed=1)
+    np.testing.assert_array_equal(one.x[7], other.x[7])
+    np.testing.assert_array_equal(other.x[8], dataset.x[8])
+    assert apply_style(dataset, style, everybody, seed=2).fingerprint() != one.fingerprint()
+    assert apply_style(dataset, style, everybody, seed=1).fingerprint() == one.fingerprint()
+
+
+def test_zoom_in_enlarges_the_middle_22_of_28_pixels() -> None:
+    dataset = blank(2, 28, 28)
+    dataset.x[:, 3:25, 3:25] = 200
+    assert styled(dataset, "padpaf4", "zoom-in").x.min() == 200
+    dataset.x[:, 3] = 0
+    assert styled(dataset, "padpaf4", "zoom-in").x.min() == 0
+
+
+def test_zoom_out_puts_the_image_at_half_size_in_black() -> None:
+    small = styled(blank(2, 28, 28, 3, value=200), "padpaf4", "zoom-out").x[0]
+    assert small[8:20, 8:20].min() == 200
+    assert small.sum() == pytest.approx(200 * 14 * 14 * 3, rel=0.01)
+    assert small[:6].max() == small[22:].max() == small[:, :6].max() == small[:, 22:].max() == 0
+
+
+def test_invert_turns_every_value_around() -> None:
+    dataset = noise(3, 9, 8, 3)
+    np.testing.assert_array_equal(styled(dataset, "padpaf4", "invert").x, 255 - dataset.x)
+
+
+def test_blur_of_a_point_is_a_gaussian_of_five_by_five_pixels() -> None:
+    dataset = blank(3, 11, 11)
+    dataset.x[:, 5, 5] = 255
+    blurred = styled(dataset, "padpaf4", "blur")
+    for image, sigma in zip(blurred.x, blurred.factors["blur"], strict=True):
+        taps = np.exp(-np.array([4, 1, 0, 1, 4]) / (2 * sigma**2))
+        taps /= taps.sum()
+        np.testing.assert_allclose(image[3:8, 3:8], 255 * np.outer(taps, taps), atol=0.51)
+        assert image[:3].max() == image[8:].max() == 0
+
+
+def test_blur_leaves_an_even_image_alone() -> None:
+    dataset = blank(3, 8, 8, 3, value=77)
+    np.testing.assert_array_equal(styled(dataset, "padpaf4", "blur").x, dataset.x)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    height=st.integers(8, 40), width=st.integers(8, 40), channels=st.sampled_from([(), (1,), (3,)])
+)
+def test_transforms_keep_the_form_of_the_images(
+    height: int, width: int, channels: tuple[int, ...]
+) -> None:
+    dataset = noise(4, height, width, *channels)
+    new = apply_style(dataset, "padpaf4", np.arange(4), seed=0)
+    assert new.x.shape == dataset.x.shape
+    assert new.x.dtype == np.uint8
+
+
+def test_a_table_wears_no_style() -> None:
+    x, y = np.zeros((2, 9), np.float32), np.zeros(2, np.int64)
+    table = Dataset.from_arrays("table", x, y, x, y)
+    with pytest.raises(DataError, match="'table' is a table"):
+        apply_style(table, "marks", np.zeros(4, np.int64), seed=0)
+
+
+def test_tiny_images_wear_no_style() -> None:
+    with pytest.raises(DataError, match="at least 8×8"):
+        apply_style(blank(2, 8, 7), "marks", np.zeros(2, np.int64), seed=0)
+
+
+@pytest.mark.parametrize("kinds", [[0, 4], [-2, 0], [0], [[0, 1]]])
+def test_kinds_that_do_not_exist_or_fit_are_refused(kinds: list[int]) -> None:
+    with pytest.raises(DataError, match="a kind from -1 to 3 for each of the 2 rows"):
+        apply_style(blank(2, 8, 8), "marks", np.array(kinds), seed=0)
+
+
+def test_a_style_is_not_put_over_itself() -> None:
+    once = styled(blank(2, 8, 8), "marks", "ellipse")
+    with pytest.raises(DataError, match="factor 'mark'"):
+        styled(once, "marks", "ellipse")

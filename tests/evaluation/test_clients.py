@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from federations import make_population
+
+from duotone.evaluation.clients import EvaluateJob, Serving, choose_clients, evaluate
+from duotone.evaluation.latents import collect_latents
+from duotone.federation.backends import ClientTask
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import MemoryStates, federate
+from duotone.methods.fedavg import FedAvg
+from duotone.methods.fedavg_ft import FedAvgFT
+from duotone.models.classifiers import cnn_bn
+from duotone.types import ClientState, RoundInfo
+
+
+@pytest.fixture
+def trained(population):
+    method = FedAvg(FedAvg.Config(), cnn_bn)
+    states = MemoryStates()
+    results = list(federate(method, population, rounds=2, states=states))
+    return method, states, Serving(results[-1].server, results[-1].info, "zero-shot")
+
+
+def test_accuracy_is_that_of_the_model_on_the_clients_own_test_samples(population, trained):
+    method, _, serving = trained
+    model = cnn_bn(population.info)
+    model.load_state_dict(serving.server.shared)
+    model.eval()
+    for client in population.partition:
+        data = population.data(client, "test")
+        expected = (model(data.x).argmax(1) == data.y).float().mean().item()
+        scores = EvaluateJob(serving)(method, population, ClientTask(client, None))
+        assert scores["accuracy"] == pytest.approx(expected)
+
+
+def test_rows_come_in_the_order_of_the_partition_with_group_and_kind(population, trained):
+    method, states, serving = trained
+    backend = Serial(method, population)
+    rows = evaluate(serving, list(population.partition), population.partition, states, backend)
+    assert [row.client for row in rows if row.metric == "accuracy"] == ["c0", "c1", "c2", "c3"]
+    assert {row.kind for row in rows if row.client == "c3"} == {"newcomer"}
+    assert {row.metric for row in rows} >= {"accuracy", "auc", "f1", "loss", "val_accuracy"}
+
+
+class Spy(FedAvg):
+    """Remembers what it is asked to adapt to."""
+
+    newcomer_rules = ("few-shot", "label-free", "zero-shot")
+
+    def adapt(self, server, client, data, info):
+        self.seen = (client, data)
+        return ClientState()
+
+
+@pytest.mark.parametrize("rule", ["zero-shot", "label-free", "few-shot"])
+def test_a_newcomer_shows_exactly_what_its_rule_allows(population, rule):
+    method = Spy(FedAvg.Config(), cnn_bn)
+    info = RoundInfo(1, 1, 0, population.info)
+    serving = Serving(method.start(info), info, rule, shots=3 if rule == "few-shot" else None)
+    serving.model(method, population, ClientTask("c3", None))
+    client, data = method.seen
+    assert client is None
+    if rule == "zero-shot":
+        assert data is None
+    elif rule == "label-free":
+        assert data.y is None
+        assert len(data) == 24
+    else:
+        assert len(data) == len(data.y) == 3
+        assert torch.equal(data.x, population.data("c3", "train").x[:3])
+
+
+def test_a_member_adapts_on_its_training_samples_and_never_sees_test_samples(population):
+    method = Spy(FedAvg.Config(), cnn_bn)
+    info = RoundInfo(1, 1, 0, population.info)
+    serving = Serving(method.start(info), info, "zero-shot")
+    serving.model(method, population, ClientTask("c0", ClientState()))
+    client, data = method.seen
+    assert client is not None
+    assert torch.equal(data.x, population.data("c0", "train").x)
+
+
+def test_fine_tuning_changes_the_model_and_zero_epochs_is_fedavg(population, trained):
+    _, _, serving = trained
+    plain = EvaluateJob(serving)(
+        FedAvg(FedAvg.Config(), cnn_bn), population, ClientTask("c0", None)
+    )
+    same = FedAvgFT(FedAvgFT.Config(finetune_epochs=0), cnn_bn)
+    tuned = FedAvgFT(FedAvgFT.Config(finetune_epochs=2), cnn_bn)
+    assert EvaluateJob(serving)(same, population, ClientTask("c0", None)) == plain
+    assert EvaluateJob(serving)(tuned, population, ClientTask("c0", None))["loss"] != plain["loss"]
+
+
+def test_a_limit_chooses_the_same_clients_every_time():
+    partition = make_population(members=20, newcomers=5, samples=4).partition
+    chosen = choose_clients(partition, 3, seed=0)
+    assert chosen == choose_clients(partition, 3, seed=0)
+    assert [partition[c].kind for c in chosen] == ["member"] * 3 + ["newcomer"] * 3
+    assert choose_clients(partition, None, 0) == list(partition)
+
+
+def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
+    method, states, serving = trained
+    backend = Serial(method, population)
+    arrays = collect_latents(serving, list(population.partition), population, states, backend, 5)
+    assert arrays["shared"].shape == (4 * 2 * 5, 128)
+    assert arrays["local"].shape == (40, 0)
+    assert all(len(values) == 40 for values in arrays.values())
+    row = 7  # the third test sample of client c0
+    assert (arrays["client"][row], arrays["split"][row]) == ("c0", "test")
+    index = arrays["index"][row]
+    assert index == population.partition["c0"].test[2]
+    assert arrays["label"][row] == population.dataset.y[index]
+    x = population.data("c0", "test").x[2:3]
+    model = method.load(serving.server.shared, population.info).eval()
+    assert np.allclose(arrays["shared"][row], method.features(model, x).detach(), atol=1e-5)

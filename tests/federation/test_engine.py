@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from federations import make_population
+
+from duotone.errors import ConfigError, TrainingError
+from duotone.federation.engine import MemoryStates, federate, sample_clients
+from duotone.federation.local import batches
+from duotone.methods.fedavg import FedAvg
+from duotone.models.classifiers import cnn_bn, mlp
+from duotone.types import ClientState, DataInfo, RoundInfo
+
+INFO = RoundInfo(1, 5, 0, DataInfo((1, 8, 8), "classes", 4))
+
+
+def test_one_client_and_one_round_is_plain_sgd():
+    population = make_population(members=1, newcomers=0)
+    method = FedAvg(FedAvg.Config(epochs=2, batch_size=10), cnn_bn)
+    (result,) = federate(method, population, rounds=1, seed=3)
+
+    shared, _ = method.initial(replace(INFO, seed=3, rounds=1))
+    model = cnn_bn(population.info).to(memory_format=torch.channels_last)
+    model.load_state_dict(shared)
+    data = population.data("c0")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    generator = replace(INFO, seed=3, rounds=1).generator("client", "c0", "train")
+    for _ in range(2):
+        for rows in batches(len(data), 10, generator):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(data.x[rows]), data.y[rows]).backward()
+            optimizer.step()
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, result.server.shared[name]), name
+
+
+def test_a_round_is_the_weighted_mean_of_what_clients_trained(population):
+    method = FedAvg(FedAvg.Config(), cnn_bn)
+    (result,) = federate(method, population, rounds=1)
+    assert [update.client for update in result.updates] == ["c0", "c1", "c2"]
+    for name in ("fc1.weight", "norm1.running_mean", "norm2.running_var"):
+        expected = torch.stack([update.shared[name].double() for update in result.updates]).mean(0)
+        assert torch.allclose(result.server.shared[name].double(), expected, atol=1e-7), name
+
+
+def test_newcomers_take_no_part(population):
+    seen = MemoryStates()
+    for result in federate(FedAvg(FedAvg.Config(), mlp), population, rounds=2, states=seen):
+        assert {update.client for update in result.updates} == {"c0", "c1", "c2"}
+
+
+def test_continuing_gives_the_same_bits_as_never_stopping(population):
+    from duotone.federation.engine import Start
+
+    method = FedAvg(FedAvg.Config(), cnn_bn)
+    whole = list(federate(method, population, rounds=4, sampled=2, seed=5))
+    middle = whole[1]
+    rest = list(
+        federate(
+            method,
+            population,
+            rounds=4,
+            sampled=2,
+            seed=5,
+            start=Start(2, copy.deepcopy(middle.server)),
+        )
+    )
+    assert [result.info.round for result in rest] == [3, 4]
+    for name, tensor in whole[-1].server.shared.items():
+        assert torch.equal(tensor, rest[-1].server.shared[name]), name
+
+
+def test_sampling_draws_without_replacement_and_differs_between_rounds():
+    members = [str(i) for i in range(40)]
+    draws = [tuple(sample_clients(members, 10, replace(INFO, round=r))) for r in range(1, 6)]
+    assert all(len(set(draw)) == 10 for draw in draws)
+    assert len(set(draws)) == 5
+    assert draws[0] == tuple(sample_clients(members, 10, INFO))
+
+
+def test_more_clients_than_members_is_an_error():
+    with pytest.raises(ConfigError, match="only 2 members"):
+        sample_clients(["a", "b"], 3, INFO)
+
+
+class Poisoned(FedAvg):
+    """Client c1 sends NaN."""
+
+    def client_update(self, server, client, data, info):
+        update, _ = super().client_update(server, client, data, info)
+        if data.client == "c1":
+            update = replace(update, shared={k: v * torch.nan for k, v in update.shared.items()})
+        return update, ClientState({"mark": torch.ones(1)})
+
+
+def test_a_bad_update_is_refused_by_name_and_the_round_goes_on(population):
+    states = MemoryStates()
+    (result,) = federate(Poisoned(FedAvg.Config(), mlp), population, rounds=1, states=states)
+    assert list(result.refused) == ["c1"]
+    assert "NaN" in result.refused["c1"]
+    assert [update.client for update in result.updates] == ["c0", "c2"]
+    assert all(torch.isfinite(tensor).all() for tensor in result.server.shared.values())
+    assert states.get("c1") is None, "the state beside a refused update is not kept"
+    assert states.get("c0") is not None
+
+
+def test_a_round_without_any_good_update_stops_with_advice():
+    population = make_population(members=1, newcomers=0)
+    method = FedAvg(FedAvg.Config(lr=1e30), mlp)
+    with pytest.raises(TrainingError, match=r"all 1 updates were refused.*lr"):
+        list(federate(method, population, rounds=1))
+
+
+def test_an_exception_in_a_client_names_the_client(population):
+    class Broken(FedAvg):
+        def client_update(self, server, client, data, info):
+            raise ZeroDivisionError("boom")
+
+    with pytest.raises(TrainingError, match="Client 'c0' failed: ZeroDivisionError: boom"):
+        list(federate(Broken(FedAvg.Config(), mlp), population, rounds=1))
+
+
+def test_ambient_randomness_neither_enters_nor_is_touched(population):
+    class Dropout(torch.nn.Module):
+        def __init__(self, data):
+            super().__init__()
+            self.net = torch.nn.Sequential(
+                torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(64, 4)
+            )
+
+        def forward(self, x):
+            return self.net(x)
+
+    method = FedAvg(FedAvg.Config(), Dropout)
+    torch.manual_seed(1)
+    (first,) = federate(method, population, rounds=1)
+    drawn = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(drawn, torch.rand(1)), "the caller's generator was moved"
+    torch.manual_seed(2)
+    (second,) = federate(method, population, rounds=1)
+    for name, tensor in first.server.shared.items():
+        assert torch.equal(tensor, second.server.shared[name])

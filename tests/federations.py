@@ -1,0 +1,35 @@
+"""Small federations that every test can afford."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duotone.data.dataset import Dataset
+from duotone.partition.partition import Holding, Partition, Population
+
+
+def make_population(
+    *, members: int = 3, newcomers: int = 1, samples: int = 24, size: int = 8, seed: int = 0
+) -> Population:
+    """Return clients whose images can be told apart: class k is bright in quarter k."""
+    rng = np.random.default_rng(seed)
+    clients = members + newcomers
+    per_client = samples + 8 + 12
+    y = rng.integers(0, 4, clients * per_client)
+    x = rng.integers(0, 90, (len(y), size, size))
+    half = size // 2
+    for row, label in enumerate(y):
+        top, left = divmod(int(label), 2)
+        x[row, top * half : (top + 1) * half, left * half : (left + 1) * half] += 150
+    is_test = np.tile(np.arange(per_client) >= samples + 8, clients)
+    x = x.astype(np.uint8)
+    dataset = Dataset.from_arrays("quarters", x[~is_test], y[~is_test], x[is_test], y[is_test])
+    holdings = []
+    for i in range(clients):
+        train = np.arange(i * (samples + 8), i * (samples + 8) + samples)
+        val = np.arange(train[-1] + 1, train[-1] + 9)
+        first_test = clients * (samples + 8) + i * 12
+        kind = "member" if i < members else "newcomer"
+        test = np.arange(first_test, first_test + 12)
+        holdings.append(Holding(f"c{i}", f"g{i % 2}", kind, train, val, test))
+    return Population(dataset, Partition.from_holdings(holdings))
