@@ -8,7 +8,7 @@ the network is the same, nothing is logged.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from time import perf_counter
 
 import torch
@@ -90,7 +90,9 @@ def samples(population: Population, client: str, split: Split) -> TensorDataset:
     return TensorDataset(data.x.contiguous(), data.labels)
 
 
-def train_rounds(name: str, short: bool, threads: int | None) -> Iterator[dict[str, float]]:
+def train_rounds(
+    name: str, short: bool, threads: int | None
+) -> Generator[dict[str, float], None, None]:
     """Yield the seconds and the loss of one training round after the other.
 
     ``threads`` is how many torch may use; as many as it likes if ``None``.
@@ -105,7 +107,7 @@ def train_rounds(name: str, short: bool, threads: int | None) -> Iterator[dict[s
         yield {"seconds": perf_counter() - begin, "loss": loss}
 
 
-def whole_rounds(short: bool, threads: int | None) -> Iterator[dict[str, float]]:
+def whole_rounds(short: bool, threads: int | None) -> Generator[dict[str, float], None, None]:
     """Yield the seconds of training some clients and of evaluating all, at two batch sizes."""
     if threads:
         torch.set_num_threads(threads)

@@ -11,8 +11,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Generator, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,22 +28,31 @@ from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import federate
 from duotone.federation.store import FolderStore
-from workloads import convolution_peak, registered_population, step_flops, workload
+from workloads import (
+    REGISTERED,
+    TEST_SAMPLES,
+    convolution_peak,
+    registered_population,
+    step_flops,
+    workload,
+)
 
 Turn: TypeAlias = dict[str, float]
+Turns: TypeAlias = Generator[Turn, None, None]
 
 RESULTS = Path(__file__).parent / "results"
-WORKERS = 2
-FOREVER = 1_000_000
+CORES = len(os.sched_getaffinity(0))
 QUIET_LOAD_PER_CORE = 0.5
+WORKERS = 2
+ENDLESS = 1_000_000
 
-PEER = "DataLoader loop"
-PEER_ONE_THREAD = "DataLoader loop, 1 thread"
-SERIAL = "duotone serial"
-PROCESSES = f"duotone {WORKERS} processes"
+LOOP = "DataLoader loop"
+LOOP_1 = "DataLoader loop, 1 thread"
+SERIAL = "duotone, serial"
+PROCESSES = f"duotone, {WORKERS} processes"
 
 
-def duotone_rounds(name: str, short: bool, parallel: bool) -> Iterator[Turn]:
+def duotone_rounds(name: str, short: bool, parallel: bool) -> Turns:
     """Yield the seconds and the loss of one training round after the other."""
     work = workload(name, short=short)
     population = work.population()
@@ -53,7 +61,7 @@ def duotone_rounds(name: str, short: bool, parallel: bool) -> Iterator[Turn]:
         backend = Processes(work.method, population, WORKERS)
         backend.is_ready(patience=None)
     with backend:
-        rounds = federate(work.method, population, rounds=FOREVER, backend=backend)
+        rounds = federate(work.method, population, rounds=ENDLESS, backend=backend)
         while True:
             begin = perf_counter()
             result = next(rounds)
@@ -62,7 +70,7 @@ def duotone_rounds(name: str, short: bool, parallel: bool) -> Iterator[Turn]:
             yield {"seconds": seconds, "loss": sum(losses) / len(losses)}
 
 
-def duotone_whole_rounds(short: bool) -> Iterator[Turn]:
+def duotone_whole_rounds(short: bool) -> Turns:
     """Yield the seconds of training some clients, evaluating all, and saving the round."""
     work = workload("W1", short=short)
     population = registered_population(work)
@@ -76,7 +84,7 @@ def duotone_whole_rounds(short: bool) -> Iterator[Turn]:
         rounds = federate(
             work.method,
             population,
-            rounds=FOREVER,
+            rounds=ENDLESS,
             sampled=work.clients,
             backend=backend,
             states=store,
@@ -99,7 +107,7 @@ def duotone_whole_rounds(short: bool) -> Iterator[Turn]:
             }
 
 
-def serve(connection: Connection, contender: Callable[..., Iterator[Turn]], *args: Any) -> None:
+def serve(connection: Connection, contender: Callable[..., Turns], *args: Any) -> None:
     """Take turns in a process of its own, until the connection closes."""
     turns = contender(*args)
     connection.send("ready")
@@ -107,62 +115,201 @@ def serve(connection: Connection, contender: Callable[..., Iterator[Turn]], *arg
         while connection.recv():
             connection.send(next(turns))
     except EOFError:
-        turns.close()  # type: ignore[attr-defined]
+        turns.close()
 
 
 class Contender:
     """A process that takes turns."""
 
-    def __init__(self, contender: Callable[..., Iterator[Turn]], *args: Any) -> None:
+    def __init__(self, contender: Callable[..., Turns], *args: Any) -> None:
         context = get_context("spawn")
-        self._connection, theirs = context.Pipe()
+        self.connection, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, contender, *args))
         self._process.start()
         theirs.close()
-        self._connection.recv()  # loading libraries must not disturb anybody's turn
+        self.connection.recv()  # loading libraries must not disturb anybody's turn
         self.turns: list[Turn] = []
-
-    def best(self, *parts: str) -> float:
-        """Return the seconds of the best turn, as the sum of its parts."""
-        return min(sum(turn[part] for part in parts) for turn in self.turns)
 
     def close(self) -> None:
         """End the process."""
-        self._connection.close()
+        self.connection.close()
         self._process.join()
 
-    @staticmethod
-    def take_turn(*contenders: Contender) -> None:
-        """Let one contender take its turn, or several at the same time."""
-        for contender in contenders:
-            contender._connection.send(True)
-        for contender in contenders:
-            contender.turns.append(contender._connection.recv())
+
+def take_turn(*contenders: Contender) -> list[Turn]:
+    """Let one contender take its turn, or several at the same time."""
+    for contender in contenders:
+        contender.connection.send(True)
+    for contender in contenders:
+        contender.turns.append(contender.connection.recv())
+    return [contender.turns[-1] for contender in contenders]
+
+
+def sweep(
+    contenders: Mapping[str, Contender], sweeps: int, before: Callable[[], None] = lambda: None
+) -> dict[str, list[Turn]]:
+    """Let contenders take turns; end them; return every turn of each."""
+    for _ in range(sweeps):
+        before()
+        for contender in contenders.values():
+            take_turn(contender)
+    for contender in contenders.values():
+        contender.close()
+    return {label: contender.turns for label, contender in contenders.items()}
 
 
 def measure_training(*, short: bool, sweeps: int) -> dict[str, Any]:
-    """Measure training rounds of three workloads, print a table, and return the figures."""
-    pair = [Contender(convolution_peak) for _ in range(WORKERS)]
-    one: list[float] = []
-    two: list[float] = []
-    turns: dict[str, dict[str, list[Turn]]] = {}
+    """Measure training rounds of three workloads, print tables, and return the figures."""
+    convolutions = [Contender(convolution_peak) for _ in range(WORKERS)]
+    peaks: dict[str, list[float]] = {"one thread": [], "all workers": []}
+
+    def measure_peak() -> None:
+        (alone,) = take_turn(convolutions[0])
+        peaks["one thread"].append(alone["gflops"])
+        peaks["all workers"].append(sum(turn["gflops"] for turn in take_turn(*convolutions)))
+
+    figures: dict[str, Any] = {}
     for name in ("W1", "W2", "W3"):
         contenders = {
-            PEER: Contender(peers.train_rounds, name, short, None),
-            PEER_ONE_THREAD: Contender(peers.train_rounds, name, short, 1),
+            LOOP: Contender(peers.train_rounds, name, short, None),
+            LOOP_1: Contender(peers.train_rounds, name, short, 1),
             SERIAL: Contender(duotone_rounds, name, short, False),
             PROCESSES: Contender(duotone_rounds, name, short, True),
         }
-        for _ in range(sweeps):
-            Contender.take_turn(pair[0])
-            one.append(pair[0].turns[-1]["gflops"])
-            Contender.take_turn(*pair)
-            two.append(sum(contender.turns[-1]["gflops"] for contender in pair))
-            for contender in contenders.values():
-                Contender.take_turn(contender)
-        for contender in contenders.values():
-            contender.close()
-        turns[name] = {label: contender.turns for label, contender in contenders.items()}
-    for contender in pair:
+        figures[name] = training_figures(
+            name, short, sweep(contenders, sweeps, measure_peak), peaks
+        )
+    for contender in convolutions:
         contender.close()
-    return {}
+    return {"peak_gflops": peaks, **figures}
+
+
+def training_figures(
+    name: str, short: bool, turns: dict[str, list[Turn]], peaks: Mapping[str, list[float]]
+) -> dict[str, Any]:
+    """Return the figures of one workload, and print them as a table."""
+    work = workload(name, short=short)
+    gflop = step_flops(work) * work.clients * work.samples / 1e9
+    peak = {cores: max(seen) for cores, seen in peaks.items()}
+    print(f"\n{name}: {work.title}; {work.clients} clients × {work.samples} samples per round")
+    print(
+        f"{'':<28}{'ms/round':>9}{'updates/s':>11}{'vs loop':>9}{'vs best loop':>14}"
+        f"{'GFLOP/s':>9}{'of peak':>9}"
+    )
+    best = {label: min(turn["seconds"] for turn in own) for label, own in turns.items()}
+    figures: dict[str, Any] = {}
+    for label, seconds in best.items():
+        cores = "one thread" if label in (LOOP_1, SERIAL) else "all workers"
+        figure = {
+            "ms_per_round": 1000 * seconds,
+            "updates_per_second": work.clients / seconds,
+            "speedup": best[LOOP] / seconds,
+            "speedup_over_best_loop": min(best[LOOP], best[LOOP_1]) / seconds,
+            "gflops": gflop / seconds,
+            "of_peak": gflop / seconds / peak[cores],
+        }
+        ms, updates, speedup, over_best, gflops, of_peak = figure.values()
+        print(
+            f"{label:<28}{ms:>9.0f}{updates:>11.1f}{speedup:>8.2f}×{over_best:>13.2f}×"
+            f"{gflops:>9.1f}{of_peak:>9.0%}"
+        )
+        figures[label] = {**figure, "turns": turns[label]}
+    print(f"best convolution: {peak['one thread']:.0f} GFLOP/s on one thread, ", end="")
+    print(f"{peak['all workers']:.0f} on {WORKERS} processes")
+    return {"title": work.title, "gflop_per_round": gflop, "contenders": figures}
+
+
+def measure_whole_rounds(*, short: bool, sweeps: int) -> dict[str, Any]:
+    """Measure rounds after which all clients are evaluated; print a table, return the figures."""
+    contenders = {
+        LOOP: Contender(peers.whole_rounds, short, None),
+        LOOP_1: Contender(peers.whole_rounds, short, 1),
+        PROCESSES: Contender(duotone_whole_rounds, short),
+    }
+    turns = sweep(contenders, sweeps)
+    work = workload("W1", short=short)
+    print(
+        f"\nWhole rounds of W1: {work.clients} of {REGISTERED} clients train on {work.samples} "
+        f"samples, then all are evaluated on {TEST_SAMPLES} test samples each"
+    )
+    print(f"{'':<48}{'ms/round':>9}{'train':>8}{'evaluate':>10}{'duotone is':>12}")
+    variants = [
+        (f"{loop}, evaluation batch {size}", loop, evaluation)
+        for loop in (LOOP, LOOP_1)
+        for size, evaluation in (
+            (work.method.config.batch_size, "evaluate"),
+            (TEST_SAMPLES, "evaluate_large_batches"),
+        )
+    ]
+    variants.append((PROCESSES, PROCESSES, "evaluate"))
+
+    def seconds(turn: Turn, evaluation: str) -> float:
+        return turn["train"] + turn[evaluation] + turn.get("save", 0.0)
+
+    ours = min(seconds(turn, "evaluate") for turn in turns[PROCESSES])
+    figures: dict[str, Any] = {}
+    for label, contender, evaluation in variants:
+        best = min(turns[contender], key=lambda turn: seconds(turn, evaluation))
+        figure = {
+            "ms_per_round": 1000 * seconds(best, evaluation),
+            "ms_train": 1000 * best["train"],
+            "ms_evaluate": 1000 * best[evaluation],
+            "duotone_speedup": seconds(best, evaluation) / ours,
+        }
+        total, train, evaluate_, speedup = figure.values()
+        print(f"{label:<48}{total:>9.0f}{train:>8.0f}{evaluate_:>10.0f}{speedup:>11.2f}×")
+        figures[label] = figure
+    return {"variants": figures, "turns": turns}
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    lines = memory.read(Path("/proc/cpuinfo")).splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": CORES,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def save(file: str, section: str, figures: Mapping[str, Any]) -> None:
+    """Replace one section of a results file."""
+    path = RESULTS / file
+    content = json.loads(path.read_text()) if path.exists() else {}
+    content[section] = json.loads(
+        json.dumps(figures), parse_float=lambda text: f"{float(text):.4g}"
+    )
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("speed", "rounds", "memory"), help="measure one thing")
+    parser.add_argument("--sweeps", type=int, default=4, help="turns of every contender")
+    parser.add_argument("--short", action="store_true", help="fewer samples: a minute, rough")
+    options = parser.parse_args()
+
+    load = os.getloadavg()[0]
+    if load / CORES > QUIET_LOAD_PER_CORE:
+        print(f"The machine is busy (load average {load:.1f} on {CORES} cores): ratios are rough.")
+    # A thread that spins while it waits for another one makes any loop with several threads
+    # collapse on a machine that is not all its own; letting it sleep is kinder to the peer.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+    facts = {"machine": machine(), "load_average": load, "short": options.short}
+    if options.only in (None, "speed"):
+        figures = measure_training(short=options.short, sweeps=options.sweeps)
+        save("speed.json", "training", facts | figures)
+    if options.only in (None, "rounds"):
+        figures = measure_whole_rounds(short=options.short, sweeps=options.sweeps)
+        save("speed.json", "rounds", facts | figures)
+    if options.only in (None, "memory"):
+        save("memory.json", "memory", facts | memory.measure(short=options.short))
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,7 @@ and the pattern lets a loop that computes something else give itself away by its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -201,7 +201,7 @@ def step_flops(work: Workload) -> float:
     return counter.get_total_flops() / count
 
 
-def convolution_peak() -> Iterator[dict[str, float]]:
+def convolution_peak() -> Generator[dict[str, float], None, None]:
     """Yield, again and again, the best GFLOP/s of a 3×3 convolution on one thread."""
     torch.set_num_threads(1)
     sizes = [(10, 32, 64, 14), (32, 32, 64, 16), (32, 64, 64, 28), (16, 128, 128, 28)]

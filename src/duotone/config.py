@@ -98,7 +98,7 @@ def validated(
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
-        raise ConfigError.together(_problems(kind, error, owner, prefix)) from None
+        raise ConfigError(*_problems(kind, error, owner, prefix)) from None
 
 
 def _problems(kind: type[Settings], error: ValidationError, owner: str, prefix: str) -> list[str]:

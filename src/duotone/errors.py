@@ -24,17 +24,14 @@ class DuotoneError(Exception):
 
 
 class ConfigError(DuotoneError):
-    """A setting is wrong."""
+    """One or more settings are wrong; each argument is a problem in one line."""
 
     exit_code = 2
 
-    @classmethod
-    def together(cls, problems: list[str]) -> ConfigError:
-        """Join several problems into one error, so that a user sees all of them at once."""
-        if len(problems) == 1:
-            return cls(problems[0])
-        lines = "\n".join(f"  - {problem}" for problem in problems)
-        return cls(f"{len(problems)} settings are wrong:\n{lines}")
+    def __str__(self) -> str:
+        if len(self.args) == 1:
+            return str(self.args[0])
+        return f"{len(self.args)} settings are wrong:" + "".join(f"\n  - {p}" for p in self.args)
 
 
 class UnknownNameError(ConfigError):

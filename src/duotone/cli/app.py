@@ -86,6 +86,7 @@ StyleOption = Annotated[
 PartitionOption = Annotated[
     str | None,
     typer.Option(
+        "--partition",
         help="Who holds what: iid, dirichlet, groups, domains, pathological, quantity, attribute, "
         "natural.",
         rich_help_panel=DATA,

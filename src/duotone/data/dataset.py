@@ -104,10 +104,10 @@ class Dataset:
         x_train, x_test = np.asarray(x_train), np.asarray(x_test)
         y_train, y_test = np.asarray(y_train), np.asarray(y_test)
         _check_samples(name, x_train, x_test)
-        y, classes = _check_labels(name, y_train, y_test, classes)
         rows = (len(x_train), len(x_test))
         for what, pair in {"y": (y_train, y_test), "client": client, "domain": domain}.items():
             _check_rows(name, what, pair, rows)
+        y, classes = _check_labels(name, y_train, y_test, classes)
         for factor, pair in (factors or {}).items():
             _check_rows(name, f"factor_{factor}", pair, rows)
         return cls(
@@ -130,7 +130,7 @@ def _joined(train: Array, test: Array) -> Array:
 def _check_samples(name: str, x_train: Array, x_test: Array) -> None:
     for what, x in (("x_train", x_train), ("x_test", x_test)):
         if x.dtype == np.uint8 and x.ndim in (3, 4):
-            if x.ndim == 4 and x.shape[3] not in (1, 3):
+            if 0 in x.shape[1:3] or (x.ndim == 4 and x.shape[3] not in (1, 3)):
                 raise DataError(
                     f"{what} of {name!r} has shape {x.shape}; images must be rows × height × width "
                     "or rows × height × width × channels with 1 or 3 channels."

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from duotone.cli import main
+
+SMALL = [
+    *("--data", "mini-digits", "--partition", "iid", "--clients", "4", "--rounds", "3"),
+    *("--sampled", "2", "--set", "model=mlp", "--set", "partition.newcomers=1"),
+    *("--set", "epochs=1", "--set", "backend=serial"),
+]
+
+
+def test_run_show_compare_and_list(cli):
+    done = cli("run", "fedavg", *SMALL, "--out", "a")
+    assert "members accuracy" in done.stdout
+    assert "Run folder: a" in done.stdout
+    assert "round 3/3" in done.stderr, "without a terminal, a plain line per evaluation"
+    cli("run", "local", *SMALL, "--out", "b", "-q")
+
+    shown = cli("show", "a").stdout
+    assert "finished" in shown
+    assert "newcomer.accuracy" in shown
+    listed = json.loads(cli("runs", ".", "--json").stdout)
+    assert [row["method"] for row in listed] == ["fedavg", "local"]
+    table = cli("compare", "a", "b").stdout
+    assert "fedavg seed 0" in table
+    assert "local seed 0" in table
+    again = cli("resume", "a")
+    assert "Run folder: a" in again.stdout
+
+
+def test_json_is_the_only_thing_on_standard_output(cli):
+    done = cli("run", "fedavg", *SMALL, "--out", "a", "--json")
+    content = json.loads(done.stdout)
+    assert content["run"] == "a"
+    assert 0 <= content["scores"]["member.accuracy"]["value"] <= 1
+
+
+def test_several_seeds_make_several_runs(cli):
+    done = cli("run", "fedavg", *SMALL, "--seeds", "0-1", "--out", "s", "--json", "-q")
+    content = json.loads(done.stdout)
+    assert [item["run"] for item in content] == ["s/seed0", "s/seed1"]
+    assert done.stderr == ""
+
+
+def test_dry_run_shows_the_resolved_configuration_and_trains_nothing(cli):
+    done = cli("run", "fedavg", *SMALL, "--dry-run", "--set", "lr=0.05")
+    assert "lr = 0.05" in done.stdout
+    assert "# shared: 8,970 parameters" in done.stdout
+    assert list(cli.folder.iterdir()) == []
+    (cli.folder / "c.toml").write_text(done.stdout)
+    assert cli("run", "--config", "c.toml", "--dry-run").stdout == done.stdout
+
+
+def test_partition_previews_in_numbers_and_as_a_picture(cli):
+    done = cli("partition", "--data", "digits", "--partition", "dirichlet", "--clients", "10")
+    assert "label shift" in done.stdout
+    assert (cli.folder / "partition.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_methods_datasets_doctor_and_version_answer(cli):
+    assert "fedavg-ft" in cli("methods").stdout
+    assert "finetune_epochs" in cli("methods", "fedavg-ft").stdout
+    assert "rendered-digits" in cli("datasets").stdout
+    assert cli("--version").stdout.startswith("duotone ")
+    checks = json.loads(cli("doctor", "--json").stdout)
+    assert checks["a worker process"].startswith("starts in")
+
+
+def test_help_has_examples_and_imports_no_torch(cli):
+    assert "duotone run fedavg --data digits" in cli("run", "--help").stdout
+    script = (
+        "import sys, duotone, duotone.cli.app, duotone.cli.running, duotone.cli.looking;"
+        "sys.exit(any(m in sys.modules for m in ('torch', 'sklearn', 'polars', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["run", "fedagv"], 2, "Did you mean 'fedavg'"),
+        (["run"], 2, "No method was named"),
+        (["run", "fedavg", "--data", "mnits"], 2, "Did you mean 'mnist'"),
+        (["run", "fedavg", "--set", "lrr=1"], 2, "Did you mean 'lr'"),
+        (["run", "fedavg", "--set", "lr"], 2, "key=value"),
+        (["run", "fedavg", "--set", "partition.alpha=-1"], 2, "partition.alpha = -1"),
+        (["run", "fedavg", "--clients", "100000"], 2, "clients"),
+        (["run", "fedavg", "--rounds", "0"], 2, "rounds = 0"),
+        (["run", "fedavg", "--seeds", "2-0"], 2, "--seeds takes"),
+        (["run", "fedavg", "--data", "broken.npz"], 2, "broken.npz"),
+        (["run", "fedavg", "--data", "nan.npz"], 2, "NaN"),
+        (["run", "fedavg", "--data", "rows.npz"], 2, "samples"),
+        (["run", "fedavg", "--data", "labels.npz"], 2, "labels"),
+        (["run", "fedavg", "--config", "missing.toml"], 2, "missing.toml"),
+        (["run", "fedavg", "--roundz", "3"], 2, "--rounds"),
+        (["rum"], 2, "run"),
+        (["resume", "nowhere"], 1, "no run folder"),
+        (["show", "."], 1, "not the folder of a run"),
+    ],
+)
+def test_mistakes_get_one_clear_line_and_the_right_exit_code(
+    tmp_path, monkeypatch, capsys, arguments, code, word
+):
+    x, y = np.zeros((40, 3), np.float32), np.arange(40) % 2
+    good = {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
+    np.savez(tmp_path / "good.npz", **good)
+    content = (tmp_path / "good.npz").read_bytes()
+    (tmp_path / "broken.npz").write_bytes(content[: len(content) // 2])
+    np.savez(tmp_path / "nan.npz", **{**good, "x_train": np.full_like(x, np.nan)})
+    np.savez(tmp_path / "rows.npz", **{**good, "y_train": y[:-1]})
+    np.savez(tmp_path / "labels.npz", **{**good, "y_train": y - 1})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["duotone", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    said = capsys.readouterr()
+    assert word in said.err
+    assert said.out == ""
+    assert not (tmp_path / "runs").exists(), "nothing was begun"
+
+
+def test_debug_shows_the_traceback(cli):
+    assert "Traceback" in cli("run", "fedagv", "--debug", code=1).stderr
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(cli):
+    slow = [*SMALL, "--rounds", "500", "--out", "a"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "duotone", "run", "fedavg", *slow],
+        cwd=cli.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        manifest = cli.folder / "a" / "checkpoints" / "manifest.json"
+        while not manifest.exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "duotone resume a" in said
+    assert json.loads(manifest.read_text())["round"] < 500
+    assert json.loads(cli("show", "a", "--json").stdout)["status"] == "interrupted"
+
+
+def test_a_full_disk_fails_clearly_and_loses_nothing(cli):
+    """A limit on the size of files stands for the full disk: the system refuses to write."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000))
+
+    done = cli("run", "fedavg", *SMALL, "--out", "a", code=1, preexec_fn=limit)
+    assert "disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = cli("resume", "a")
+    assert "Run folder: a" in done.stdout
+    reference = cli("run", "fedavg", *SMALL, "--out", "b", "-q")
+    assert reference.returncode == 0
+    first, second = (cli.folder / name / "metrics.csv" for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_damaged_checkpoint_stops_resume_with_one_line(cli):
+    cli("run", "fedavg", *SMALL, "--out", "a", "-q")
+    facts = json.loads((cli.folder / "a" / "run.json").read_text())
+    (cli.folder / "a" / "run.json").write_text(json.dumps({**facts, "status": "interrupted"}))
+    path = cli.folder / "a" / "checkpoints" / "server-00003.safetensors"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 255
+    path.write_bytes(content)
+    done = cli("resume", "a", code=1)
+    assert "damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert path.read_bytes() == content, "nothing was deleted"
+
+
+def test_import_brings_official_files_into_the_cache(cli, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cli.folder / "cache"))
+    monkeypatch.delenv("DUOTONE_DATA", raising=False)
+    done = cli("data", "import", "mnist", "nowhere", code=2)
+    assert "nowhere" in done.stderr
+    assert os.listdir(cli.folder) == []

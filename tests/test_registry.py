@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from duotone import registry
+from duotone.errors import UnknownNameError
+from duotone.registry import Registry
+
+
+@pytest.fixture
+def things() -> Registry:
+    return Registry("thing", {"ordered": "collections:OrderedDict"}, listing="duotone things")
+
+
+def test_a_name_is_imported_when_it_is_loaded(things):
+    from collections import OrderedDict
+
+    assert list(things) == ["ordered"]
+    assert things.load("ordered") is OrderedDict
+
+
+def test_an_import_path_is_a_name_too(things):
+    import math
+
+    assert things.load("math:pi") == math.pi
+
+
+def test_an_unknown_name_suggests_the_nearest_and_says_where_to_look(things):
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'ordered'\? .*duotone things"):
+        things.load("Orderd")
+    with pytest.raises(UnknownNameError, match="cannot be imported"):
+        things.load("no.such.module:Thing")
+
+
+def test_plug_ins_add_names_but_never_replace_one(monkeypatch):
+    points = [
+        EntryPoint("mine", "math:tau", "duotone.things"),
+        EntryPoint("ordered", "math:e", "duotone.things"),
+    ]
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: points if group == "duotone.things" else []
+    )
+    things = Registry("thing", {"ordered": "collections:OrderedDict"})
+    import math
+    from collections import OrderedDict
+
+    assert things.load("mine") == math.tau
+    assert things.load("ordered") is OrderedDict
