@@ -14,15 +14,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from workloads import LocalHead, make_population
+
 from duotone.evaluation.clients import Serving, choose_clients, evaluate
 from duotone.federation.backends.processes import Processes
 from duotone.federation.engine import federate
 from duotone.federation.method import MethodSettings
 from duotone.federation.store import FolderStore
 from duotone.models.classifiers import cnn
-from workloads import LocalHead, make_population
 
-REGISTERED = (100, 1_000, 10_000)
+CLIENTS = (100, 1_000, 10_000)
 SAMPLED = 10
 ROUNDS = 3
 WORKERS = 2
@@ -97,7 +98,7 @@ def run(clients: int, samples: int, connection: Connection) -> None:
             states=store,
         ):
             serving = Serving(result.server, result.info, "zero-shot")
-            evaluate(serving, evaluated, population.partition, store, backend)
+            evaluate(serving, evaluated, population, store, backend)
             store.commit(result.info.round, result.server, {})
         connection.send("finished")
         connection.recv()
@@ -129,7 +130,7 @@ def measure(*, short: bool) -> dict[str, Any]:
     print(f"{'clients':>8} {'parent':>8} {'workers':>8} {'together':>9} {'vs first':>9}")
     peaks: dict[str, Any] = {}
     first = 0.0
-    for clients in REGISTERED:
+    for clients in CLIENTS:
         peak = peak_of(clients, samples)
         first = first or peak.together
         growth = peak.together / first

@@ -14,12 +14,13 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+from workloads import REGISTERED, TEST_SAMPLES, Workload, registered_population, workload
 
 from duotone.evaluation.metrics import classification_metrics
-from duotone.federation.method import named_tensors
+from duotone.federation.engine import before_first_round
 from duotone.partition.partition import Population
+from duotone.seeding import derive
 from duotone.types import Split
-from workloads import REGISTERED, TEST_SAMPLES, Workload, registered_population, workload
 
 
 class DataLoaderLoop:
@@ -29,15 +30,14 @@ class DataLoaderLoop:
         self.work = work
         self.settings = work.method.config
         model = work.method.build(population.info)
+        # The very weights duotone starts from, so that the losses can be compared.
+        before = before_first_round(population, rounds=1, sampled=None, seed=0)
+        self.server, local = work.method.initial(before)
+        model.load_state_dict({**self.server, **local})
         clients = population.partition.clients
         self.models = {client: copy.deepcopy(model) for client in clients}
         self.train = {client: samples(population, client, "train") for client in clients}
         self.test = {client: samples(population, client, "test") for client in clients}
-        tensors = named_tensors(model)
-        shared = {name for name, _, owner in tensors if work.method.is_shared(name, owner)}
-        self.server = {
-            name: tensor.clone() for name, tensor in model.state_dict().items() if name in shared
-        }
 
     def train_round(self, clients: Sequence[str]) -> float:
         """Train some clients, average what is shared, and return the mean training loss."""
@@ -99,6 +99,7 @@ def train_rounds(
     """
     if threads:
         torch.set_num_threads(threads)
+    torch.manual_seed(derive(0, "benchmark"))
     work = workload(name, short=short)
     loop = DataLoaderLoop(work, work.population())
     while True:
@@ -111,6 +112,7 @@ def whole_rounds(short: bool, threads: int | None) -> Generator[dict[str, float]
     """Yield the seconds of training some clients and of evaluating all, at two batch sizes."""
     if threads:
         torch.set_num_threads(threads)
+    torch.manual_seed(derive(0, "benchmark"))
     work = workload("W1", short=short)
     loop = DataLoaderLoop(work, registered_population(work))
     names = list(loop.train)

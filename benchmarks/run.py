@@ -18,16 +18,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
-import torch
-
 import memory
 import peers
-from duotone.evaluation.clients import Serving, evaluate
-from duotone.federation.backends import Backend
-from duotone.federation.backends.processes import Processes
-from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import federate
-from duotone.federation.store import FolderStore
+import torch
 from workloads import (
     REGISTERED,
     TEST_SAMPLES,
@@ -36,6 +29,13 @@ from workloads import (
     step_flops,
     workload,
 )
+
+from duotone.evaluation.clients import Serving, evaluate
+from duotone.federation.backends import Backend
+from duotone.federation.backends.processes import Processes
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import federate
+from duotone.federation.store import FolderStore
 
 Turn: TypeAlias = dict[str, float]
 Turns: TypeAlias = Generator[Turn, None, None]
@@ -94,7 +94,7 @@ def duotone_whole_rounds(short: bool) -> Turns:
             result = next(rounds)
             trained = perf_counter()
             serving = Serving(result.server, result.info, "zero-shot")
-            rows = evaluate(serving, clients, population.partition, store, backend)
+            rows = evaluate(serving, clients, population, store, backend)
             evaluated = perf_counter()
             store.commit(result.info.round, result.server, {})
             saved = perf_counter()
@@ -280,7 +280,7 @@ def save(file: str, section: str, figures: Mapping[str, Any]) -> None:
     path = RESULTS / file
     content = json.loads(path.read_text()) if path.exists() else {}
     content[section] = json.loads(
-        json.dumps(figures), parse_float=lambda text: f"{float(text):.4g}"
+        json.dumps(figures), parse_float=lambda digits: float(f"{float(digits):.4g}")
     )
     path.write_text(json.dumps(content, indent=1) + "\n")
 
@@ -289,8 +289,8 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("speed", "rounds", "memory"), help="measure one thing")
-    parser.add_argument("--sweeps", type=int, default=4, help="turns of every contender")
-    parser.add_argument("--short", action="store_true", help="fewer samples: a minute, rough")
+    parser.add_argument("--sweeps", type=int, default=3, help="turns of every contender")
+    parser.add_argument("--short", action="store_true", help="fewer samples: quick, rough")
     options = parser.parse_args()
 
     load = os.getloadavg()[0]

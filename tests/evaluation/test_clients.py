@@ -39,7 +39,7 @@ def test_accuracy_is_that_of_the_model_on_the_clients_own_test_samples(populatio
 def test_rows_come_in_the_order_of_the_partition_with_group_and_kind(population, trained):
     method, states, serving = trained
     backend = Serial(method, population)
-    rows = evaluate(serving, list(population.partition), population.partition, states, backend)
+    rows = evaluate(serving, list(population.partition), population, states, backend)
     assert [row.client for row in rows if row.metric == "accuracy"] == ["c0", "c1", "c2", "c3"]
     assert {row.kind for row in rows if row.client == "c3"} == {"newcomer"}
     assert {row.metric for row in rows} >= {"accuracy", "auc", "f1", "loss", "val_accuracy"}

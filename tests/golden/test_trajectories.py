@@ -34,7 +34,7 @@ def trajectory(name: str) -> dict[str, list[float]]:
         losses = [update.metrics["train_loss"] for update in result.updates]
         found["train"].append(sum(losses) / len(losses))
         serving = Serving(result.server, result.info, method.newcomer_rules[0])
-        for row in evaluate(serving, clients, population.partition, states, backend):
+        for row in evaluate(serving, clients, population, states, backend):
             if row.metric == "loss":
                 found[row.client].append(row.value)
     return found

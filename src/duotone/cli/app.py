@@ -35,13 +35,13 @@ class Device(StrEnum):
 
 def talk() -> Console:
     """Return the console for people: standard error, so that standard output is data only."""
-    return Console(stderr=True)
+    return Console(stderr=True, highlight=False, markup=False)
 
 
 def show(renderable: Any) -> None:
     """Print a result to standard output; without a terminal nothing is wrapped."""
     width = None if sys.stdout.isatty() else 160
-    console = Console(width=width, highlight=False)
+    console = Console(width=width, highlight=False, markup=False)
     console.print(renderable, soft_wrap=isinstance(renderable, str))
 
 

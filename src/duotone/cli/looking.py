@@ -112,7 +112,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
         )
         return
     show(
-        f"[bold]{config.method['name']}[/bold] on {config.data} ({config.model}, style "
+        f"{config.method['name']} on {config.data} ({config.model}, style "
         f"{config.style}, partition {config.partition['scheme']}, seed {config.seed}): {status}, "
         f"{facts['seconds']:.0f} s"
     )

@@ -74,10 +74,11 @@ class Display:
             f"{part} {size['parameters']:,} parameters" for part, size in facts["parts"].items()
         )
         resumed = f", from round {round}" if round else ""
+        clients = plan.population.partition.headcount()
         self._print(
-            f"[bold]{self._name}[/bold] on {plan.config.data}: {facts['members']} members, "
-            f"{facts['newcomers']} newcomers, {plan.config.rounds} rounds{resumed} · {parts} "
-            f"[dim]→ {folder.path}[/dim]"
+            (self._name, "bold"),
+            f" on {plan.config.data}: {clients}, {plan.config.rounds} rounds{resumed} · {parts} ",
+            (f"→ {folder.path}", "dim"),
         )
         if self._live:
             self._task = self._bar.add_task(
@@ -104,8 +105,9 @@ class Display:
         """Show a line the user should know."""
         self._console.print(Text(line), style="yellow", soft_wrap=True)
 
-    def _print(self, line: str) -> None:
-        self._console.print(line, soft_wrap=True, highlight=False)
+    def _print(self, *pieces: str | tuple[str, str]) -> None:
+        # Assembled, not marked up: a file name may hold square brackets.
+        self._console.print(Text.assemble(*pieces), soft_wrap=True)
 
     def _time_left(self, progress: RunProgress) -> str:
         first, since = self._begin

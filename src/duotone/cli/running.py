@@ -83,9 +83,7 @@ def demo(
         show_json([{"run": str(item.path), **item.summary} for item in finished])
         return
     _show_results(finished)
-    show(
-        "Every client is judged on its own test digits. [bold]±[/bold] is the spread over clients."
-    )
+    show("Every client is judged on its own test digits. ± is the spread over clients.")
 
 
 def gather(
@@ -231,7 +229,7 @@ def execute_or_stop(path: Path, plan: Plan, display: Display) -> None:
 
 def _say_stopped(path: Path) -> None:
     line = f"Stopped after a complete round. Resume with: duotone resume {path}"
-    talk().print(line, soft_wrap=True, highlight=False)
+    talk().print(line, soft_wrap=True)
 
 
 def _show_results(runs: list[Run]) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
 from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates, client_randomness
+from duotone.federation.engine import ClientStates, client_randomness, largest_first
 from duotone.federation.method import Method
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
@@ -124,18 +124,20 @@ def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[s
 def evaluate(
     serving: Serving,
     clients: Sequence[str],
-    partition: Partition,
+    population: Population,
     states: ClientStates,
     backend: Backend,
 ) -> list[Row]:
-    """Evaluate clients; return rows in the order of the partition."""
-    tasks = (ClientTask(client, states.get(client)) for client in clients)
+    """Evaluate clients; return rows in the order of ``clients``."""
+    # States are fetched one by one, so that memory does not grow with the number of clients.
+    order = largest_first(clients, population)
+    tasks = (ClientTask(client, states.get(client)) for client in order)
     found = {
         result.client: result.value for result in backend.map_clients(EvaluateJob(serving), tasks)
     }
     rows: list[Row] = []
     for client in clients:
-        holding = partition[client]
+        holding = population.partition[client]
         rows.extend(
             Row(serving.info.round, client, holding.group, holding.kind, "both", metric, value)
             for metric, value in sorted(found[client].items())

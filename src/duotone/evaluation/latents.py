@@ -10,7 +10,7 @@ import numpy as np
 from duotone.data.dataset import Array
 from duotone.evaluation.clients import EncodeJob, Serving
 from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates
+from duotone.federation.engine import ClientStates, largest_first
 from duotone.partition.partition import Population, Rows
 
 
@@ -29,7 +29,8 @@ def collect_latents(
     whose sample it is and which row of the data set; ``factor_*`` are its true factors.
     """
     job = EncodeJob(serving, samples)
-    tasks = [ClientTask(client, states.get(client)) for client in clients]
+    order = largest_first(clients, population)
+    tasks = (ClientTask(client, states.get(client)) for client in order)
     codes = {result.client: result.value for result in backend.map_clients(job, tasks)}
     columns: dict[str, list[Any]] = {}
     for client in clients:

@@ -126,7 +126,8 @@ def federate(
     for round in range(start.round + 1, rounds + 1):
         info = replace(before, round=round)
         chosen = sample_clients(members, sampled, info)
-        tasks = [ClientTask(client, states.get(client)) for client in chosen]
+        order = largest_first(chosen, clients)
+        tasks = (ClientTask(client, states.get(client)) for client in order)
 
         updates: list[ClientUpdate] = []
         refused: dict[str, str] = {}
@@ -177,6 +178,11 @@ def sample_clients(members: Sequence[str], sampled: int | None, info: RoundInfo)
     rng = stream(info.seed, "sample", info.round)
     drawn = rng.choice(len(members), size=sampled, replace=False)
     return [members[position] for position in sorted(drawn)]
+
+
+def largest_first(clients: Sequence[str], population: Population) -> list[str]:
+    """Return clients by size, so that with several workers no core idles at the end."""
+    return sorted(clients, key=population.partition.size, reverse=True)
 
 
 @contextmanager

@@ -109,6 +109,11 @@ class Partition(Mapping[str, Holding]):
         """Return the clients of one kind, in order."""
         return tuple(c for c, k in zip(self.clients, self.kinds, strict=True) if k == kind)
 
+    def headcount(self) -> str:
+        """Return how many clients there are in words: "4 members, 1 newcomer"."""
+        counts = {"member": len(self.members), "newcomer": len(self.newcomers)}
+        return ", ".join(f"{count} {kind}{'s'[: count != 1]}" for kind, count in counts.items())
+
     def size(self, client: str, split: Split = "train") -> int:
         """Return how many samples of a split a client holds."""
         position = self._positions[client]

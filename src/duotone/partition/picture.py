@@ -81,7 +81,7 @@ def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
     _draw_sizes(sheet.axes(bars_left, TOP, BARS_WIDTH, map_height), lines, heights)
     if examples:
         _draw_examples(sheet.axes(strip_left, TOP, strip_width, strip_height), examples)
-    kinds = f"{len(partition.members)} members, {len(partition.newcomers)} newcomers"
+    kinds = partition.headcount()
     sheet.write(f"{_short(dataset.name)}: {kinds}", 0.2, fontsize=10, weight="bold")
     sheet.write(note, 0.4, fontsize=7.5, color=GREY)
     sheet.figure.savefig(path, format="png")

@@ -63,6 +63,15 @@ def test_a_worker_that_dies_is_an_error_that_names_the_client(pool):
         list(pool.map_clients(EndJob(), [ClientTask("c1", None)]))
 
 
+def test_a_pool_that_was_left_in_the_middle_does_not_mix_up_results(pool):
+    tasks = [ClientTask(client, None) for client in ("c0", "c1", "c2", "c3")]
+    begun = pool.map_clients(EchoJob(), tasks)
+    next(begun)
+    begun.close()
+    with pytest.raises(TrainingError, match="have ended"):
+        list(pool.map_clients(EchoJob(), tasks))
+
+
 def test_leaving_the_pool_ends_its_workers(population):
     with Processes(FedAvg(FedAvg.Config(), mlp), population, 2) as pool:
         pids = children(pool)

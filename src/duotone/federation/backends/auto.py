@@ -8,6 +8,7 @@ backends agree bit for bit, nobody can tell when it switched.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -44,7 +45,7 @@ class Auto:
         self._say = say
         self._spent = 0.0
         self._pool: Processes | None = None
-        self._may_switch = workers > 1
+        self._may_switch = workers > 1 and os.name == "posix"
 
     def __enter__(self) -> Auto:
         return self
@@ -60,16 +61,17 @@ class Auto:
 
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
         """Yield results from whichever backend is in use; switch in the middle if it is time."""
-        rest = list(tasks)
-        while rest:
-            if self._pool_is_ready():
-                assert self._pool is not None
-                yield from self._pool.map_clients(job, rest)
+        rest = iter(tasks)
+        while not self._pool_is_ready():
+            task = next(rest, None)
+            if task is None:
                 return
             begin = time.perf_counter()
-            (result,) = self._serial.map_clients(job, [rest.pop(0)])
+            (result,) = self._serial.map_clients(job, [task])
             self._spent += time.perf_counter() - begin
             yield result
+        assert self._pool is not None
+        yield from self._pool.map_clients(job, rest)
 
     def _pool_is_ready(self) -> bool:
         if not self._may_switch or self._spent < POOL_COST_SECONDS:

@@ -11,7 +11,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -110,29 +109,32 @@ class Processes:
         return True
 
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
-        """Yield results as they come; large clients start first, so no core idles at the end."""
+        """Yield results as they come; a task is fetched when a worker is free for it."""
+        if not self._children:
+            raise TrainingError("The worker processes have ended; start a new pool.")
         self.is_ready(patience=None)
-        size = self.population.partition.size
-        queue = deque(sorted(tasks, key=lambda task: -size(task.client)))
+        queue = iter(tasks)
         busy: dict[Connection, str] = {}
-        for connection in list(self._children)[: len(queue)]:
-            send(connection, ("job", job))
-            busy[connection] = self._give(connection, queue.popleft())
-        while busy:
-            for answered in wait(list(busy)):
-                assert isinstance(answered, Connection)
-                client = busy.pop(answered)
-                outcome, value = self._receive(answered, client)
-                if outcome == "failed":
-                    self.close()  # other workers may be in the middle of a client
-                    raise value
-                if queue:
-                    busy[answered] = self._give(answered, queue.popleft())
-                yield ClientResult(client, value)
-
-    def _give(self, connection: Connection, task: ClientTask) -> str:
-        send(connection, ("task", task))
-        return task.client
+        try:
+            for connection, task in zip(self._children, queue, strict=False):
+                send(connection, ("job", job))
+                send(connection, ("task", task))
+                busy[connection] = task.client
+            while busy:
+                for answered in wait(list(busy)):
+                    assert isinstance(answered, Connection)
+                    outcome, value = self._receive(answered, busy[answered])
+                    client = busy.pop(answered)
+                    if outcome == "failed":
+                        raise value
+                    following = next(queue, None)
+                    if following is not None:
+                        send(answered, ("task", following))
+                        busy[answered] = following.client
+                    yield ClientResult(client, value)
+        finally:
+            if busy:  # somebody stopped in the middle; what comes back now belongs to nobody
+                self.close()
 
     def _receive(self, connection: Connection, client: str | None = None) -> Any:
         try:
@@ -140,7 +142,6 @@ class Processes:
         except (EOFError, ConnectionResetError) as error:
             code = self._children[connection].wait()
             doing = f" while computing client {client!r}" if client else ""
-            self.close()
             raise TrainingError(
                 f"A worker process ended with code {code}{doing}; if memory ran out, use fewer "
                 "workers: --set workers=1"

@@ -1,0 +1,80 @@
+"""Documents are executed: a command or a setting that is no longer there fails here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from duotone.config import RunConfig
+from duotone.federation.method import MethodSettings
+from duotone.methods import METHODS
+from duotone.models.classifiers import cnn_bn
+from duotone.partition import SCHEMES
+from duotone.types import DataInfo
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def commands(path: Path) -> list[list[str]]:
+    lines = [line for block in blocks(path, "sh") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("duotone ")]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/start.md"])
+def test_every_command_of_a_first_page_works(name, cli):
+    found = [command for command in commands(ROOT / name) if command != ["demo"]]
+    assert found
+    for command in found:
+        cli(*command)
+
+
+def test_every_setting_is_documented():
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    names = [*RunConfig.model_fields, *MethodSettings.model_fields, *SCHEMES]
+    for scheme in SCHEMES:
+        names += SCHEMES.load(scheme).Config.model_fields
+    missing = {name for name in names if f"`{name}`" not in text} - {"method", "partition"}
+    assert not missing
+    for kind in (RunConfig, MethodSettings):
+        for field in kind.model_fields.values():
+            if field.description and not field.default_factory:
+                assert field.description in text
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_has_a_page_with_its_settings(name):
+    text = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
+    for setting in METHODS.load(name).Config.model_fields.keys() - MethodSettings.model_fields:
+        assert f"`{setting}`" in text
+
+
+def test_the_method_in_the_guide_is_a_method():
+    (source,) = [b for b in blocks(ROOT / "docs" / "how-to.md", "python") if "class FedBN" in b]
+    space: dict[str, type] = {}
+    exec(source, space)
+    method = space["FedBN"](MethodSettings(), cnn_bn)
+    _, local = method.split(method.build(DataInfo((1, 8, 8), "classes", 3)))
+    assert {name.split(".")[0] for name in local} == {"norm1", "norm2", "norm3"}
+    assert isinstance(method.build(DataInfo((1, 8, 8), "classes", 3)), nn.Module)
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_table(cli):
+    done = cli("demo", "--out", "demo")
+    assert "fedavg-ft" in done.stdout
+    assert (cli.folder / "demo" / "local" / "summary.json").exists()
