@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import memory
@@ -45,6 +46,10 @@ CORES = len(os.sched_getaffinity(0))
 QUIET_LOAD_PER_CORE = 0.5
 WORKERS = 2
 ENDLESS = 1_000_000
+
+# Threads that spin while they wait make a loop with several of them collapse as soon as a core is
+# not its own; sleeping costs nothing on a quiet machine.
+PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 LOOP = "DataLoader loop"
 LOOP_1 = "DataLoader loop, 1 thread"
@@ -119,13 +124,29 @@ def serve(connection: Connection, contender: Callable[..., Turns], *args: Any) -
 
 
 class Contender:
-    """A process that takes turns."""
+    """A process that takes turns.
 
-    def __init__(self, contender: Callable[..., Turns], *args: Any) -> None:
+    Args:
+        contender: Yields one turn after the other, in the new process.
+        args: What it is called with.
+        environment: Environment variables of the process, on top of this one's.
+    """
+
+    def __init__(
+        self,
+        contender: Callable[..., Turns],
+        *args: Any,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, contender, *args))
+        before = dict(os.environ)
+        os.environ.update(environment)
         self._process.start()
+        for name in environment.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
         theirs.close()
         self.connection.recv()  # loading libraries must not disturb anybody's turn
         self.turns: list[Turn] = []
@@ -171,8 +192,8 @@ def measure_training(*, short: bool, sweeps: int) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for name in ("W1", "W2", "W3"):
         contenders = {
-            LOOP: Contender(peers.train_rounds, name, short, None),
-            LOOP_1: Contender(peers.train_rounds, name, short, 1),
+            LOOP: Contender(peers.train_rounds, name, short, None, environment=PATIENT),
+            LOOP_1: Contender(peers.train_rounds, name, short, 1, environment=PATIENT),
             SERIAL: Contender(duotone_rounds, name, short, False),
             PROCESSES: Contender(duotone_rounds, name, short, True),
         }
@@ -222,8 +243,8 @@ def training_figures(
 def measure_whole_rounds(*, short: bool, sweeps: int) -> dict[str, Any]:
     """Measure rounds after which all clients are evaluated; print a table, return the figures."""
     contenders = {
-        LOOP: Contender(peers.whole_rounds, short, None),
-        LOOP_1: Contender(peers.whole_rounds, short, 1),
+        LOOP: Contender(peers.whole_rounds, short, None, environment=PATIENT),
+        LOOP_1: Contender(peers.whole_rounds, short, 1, environment=PATIENT),
         PROCESSES: Contender(duotone_whole_rounds, short),
     }
     turns = sweep(contenders, sweeps)
@@ -296,9 +317,6 @@ def main() -> None:
     load = os.getloadavg()[0]
     if load / CORES > QUIET_LOAD_PER_CORE:
         print(f"The machine is busy (load average {load:.1f} on {CORES} cores): ratios are rough.")
-    # A thread that spins while it waits for another one makes any loop with several threads
-    # collapse on a machine that is not all its own; letting it sleep is kinder to the peer.
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
     facts = {"machine": machine(), "load_average": load, "short": options.short}
     if options.only in (None, "speed"):

@@ -1,7 +1,7 @@
 """What is measured: three workloads of the size federated learning papers use.
 
-The samples are made up (a faint pattern per class under noise); only their shapes matter for speed,
-and the pattern lets a loop that computes something else give itself away by its loss.
+The samples are made up (a coarse pattern per class under noise); only their shapes matter for
+speed, and the pattern lets a loop that computes something else give itself away by its loss.
 """
 
 from __future__ import annotations
@@ -173,8 +173,11 @@ def make_population(
     each = samples + test_samples
     x = rng.integers(0, 128, size=(clients * each, *image), dtype=np.uint8)
     y = rng.integers(CLASSES, size=len(x))
-    for label in range(CLASSES):
-        x[y == label] += rng.integers(0, 128, size=image, dtype=np.uint8)
+    height, width, *channels = image
+    coarse = (CLASSES, height // 4, width // 4, *channels)
+    patterns = rng.integers(0, 128, size=coarse, dtype=np.uint8).repeat(4, 1).repeat(4, 2)
+    for label, pattern in enumerate(patterns):
+        x[y == label] += pattern
     rows = np.arange(len(x)).reshape(clients, each)
     nothing = rows[0, :0]
     holdings = [

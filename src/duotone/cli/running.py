@@ -49,7 +49,7 @@ DEMO_SETTINGS: dict[str, Any] = {
         "clients": 5,
         "newcomers": 1,
         "alpha": 0.5,
-        "max_train": 400,
+        "max_train": 250,
     },
     "rounds": 10,
 }
