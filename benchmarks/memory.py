@@ -27,7 +27,7 @@ CLIENTS = (100, 1_000, 10_000)
 SAMPLED = 10
 ROUNDS = 3
 WORKERS = 2
-WATCH_EVERY_SECONDS = 0.05
+WATCH_EVERY_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ def peak_of(clients: int, samples: int) -> Peak:
     """Carry out a run in a fresh process and return its peak."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=run, args=(clients, samples, theirs))
+    process = context.Process(target=run, args=(clients, samples, theirs), daemon=True)
     process.start()
     theirs.close()
     assert process.pid is not None

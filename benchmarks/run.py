@@ -140,7 +140,7 @@ class Contender:
     ) -> None:
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, contender, *args))
+        self._process = context.Process(target=serve, args=(theirs, contender, *args), daemon=True)
         before = dict(os.environ)
         os.environ.update(environment)
         self._process.start()
@@ -298,6 +298,7 @@ def machine() -> dict[str, Any]:
 
 def save(file: str, section: str, figures: Mapping[str, Any]) -> None:
     """Replace one section of a results file."""
+    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / file
     content = json.loads(path.read_text()) if path.exists() else {}
     content[section] = json.loads(

@@ -6,6 +6,7 @@ Exit codes: 0 ok, 1 the run failed, 2 usage or configuration, 130 interrupted.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from duotone.cli import looking, running
@@ -19,6 +20,7 @@ def main() -> None:
     """Run the command line."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    sys.path.append(os.getcwd())  # so that --model mynets:Net finds mynets.py beside the user
     try:
         app(prog_name="duotone")
     except DuotoneError as error:

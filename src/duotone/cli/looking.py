@@ -125,10 +125,20 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
     summary = item.summary
     show(results_table([(str(config.method["name"]), summary)]))
     metric = summary["headline"]
-    scores = table("score", ">mean ± std over clients", ">clients", "better")
-    for name, score in summary["scores"].items():
-        base = name.split(".")[1].replace("worst_decile", metric).replace("worst", metric)
-        scores.add_row(name, value_text(score, base), str(score["n"]), score["direction"])
+    found = summary["scores"]
+    scores = table(
+        "score",
+        f">last round ({summary['rounds']})",
+        f">selected round ({summary['selected_round'] or '–'})",
+        ">clients",
+        "better",
+    )
+    for name, score in found.items():
+        if not name.endswith(".selected"):
+            measured = name.split(".")[1]
+            measured = metric if measured.startswith("worst") else measured
+            both = [value_text(found.get(key), measured) for key in (name, f"{name}.selected")]
+            scores.add_row(name, *both, str(score["n"]), score["direction"])
     show(scores)
     last = item.metrics.filter(
         (pl.col("round") == summary["rounds"]) & (pl.col("metric") == metric)
