@@ -14,19 +14,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from workloads import LocalHead, make_population
-
 from duotone.evaluation.clients import Serving, choose_clients, evaluate
 from duotone.federation.backends.processes import Processes
 from duotone.federation.engine import federate
 from duotone.federation.method import MethodSettings
 from duotone.federation.store import FolderStore
 from duotone.models.classifiers import cnn
+from workloads import WORKERS, LocalHead, make_population
 
 CLIENTS = (100, 1_000, 10_000)
 SAMPLED = 10
 ROUNDS = 3
-WORKERS = 2
 WATCH_EVERY_SECONDS = 0.1
 
 

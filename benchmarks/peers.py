@@ -8,19 +8,19 @@ the network is the same, nothing is logged.
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
-from workloads import REGISTERED, TEST_SAMPLES, Workload, registered_population, workload
 
 from duotone.evaluation.metrics import classification_metrics
 from duotone.federation.engine import before_first_round
 from duotone.partition.partition import Population
 from duotone.seeding import derive
 from duotone.types import Split
+from workloads import REGISTERED, TEST_SAMPLES, Turns, Workload, registered_population, workload
 
 
 class DataLoaderLoop:
@@ -90,9 +90,7 @@ def samples(population: Population, client: str, split: Split) -> TensorDataset:
     return TensorDataset(data.x.contiguous(), data.labels)
 
 
-def train_rounds(
-    name: str, short: bool, threads: int | None
-) -> Generator[dict[str, float], None, None]:
+def train_rounds(name: str, short: bool, threads: int | None) -> Turns:
     """Yield the seconds and the loss of one training round after the other.
 
     ``threads`` is how many torch may use; as many as it likes if ``None``.
@@ -108,7 +106,7 @@ def train_rounds(
         yield {"seconds": perf_counter() - begin, "loss": loss}
 
 
-def whole_rounds(short: bool, threads: int | None) -> Generator[dict[str, float], None, None]:
+def whole_rounds(short: bool, threads: int | None) -> Turns:
     """Yield the seconds of training some clients and of evaluating all, at two batch sizes."""
     if threads:
         torch.set_num_threads(threads)

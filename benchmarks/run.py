@@ -10,106 +10,42 @@ import argparse
 import json
 import os
 import platform
-import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import perf_counter
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
+
+import torch
 
 import memory
 import peers
-import torch
 from workloads import (
     REGISTERED,
     TEST_SAMPLES,
+    WORKERS,
+    Turn,
+    Turns,
     convolution_peak,
-    registered_population,
+    duotone_rounds,
+    duotone_whole_rounds,
     step_flops,
     workload,
 )
 
-from duotone.evaluation.clients import Serving, evaluate
-from duotone.federation.backends import Backend
-from duotone.federation.backends.processes import Processes
-from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import federate
-from duotone.federation.store import FolderStore
-
-Turn: TypeAlias = dict[str, float]
-Turns: TypeAlias = Generator[Turn, None, None]
-
 RESULTS = Path(__file__).parent / "results"
 CORES = len(os.sched_getaffinity(0))
 QUIET_LOAD_PER_CORE = 0.5
-WORKERS = 2
-ENDLESS = 1_000_000
 
 # Threads that spin while they wait make a loop with several of them collapse as soon as a core is
-# not its own; sleeping costs nothing on a quiet machine.
+# not its own; the loop is measured with threads that sleep instead.
 PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 LOOP = "DataLoader loop"
 LOOP_1 = "DataLoader loop, 1 thread"
 SERIAL = "duotone, serial"
 PROCESSES = f"duotone, {WORKERS} processes"
-
-
-def duotone_rounds(name: str, short: bool, parallel: bool) -> Turns:
-    """Yield the seconds and the loss of one training round after the other."""
-    work = workload(name, short=short)
-    population = work.population()
-    backend: Backend = Serial(work.method, population)
-    if parallel:
-        backend = Processes(work.method, population, WORKERS)
-        backend.is_ready(patience=None)
-    with backend:
-        rounds = federate(work.method, population, rounds=ENDLESS, backend=backend)
-        while True:
-            begin = perf_counter()
-            result = next(rounds)
-            seconds = perf_counter() - begin
-            losses = [update.metrics["train_loss"] for update in result.updates]
-            yield {"seconds": seconds, "loss": sum(losses) / len(losses)}
-
-
-def duotone_whole_rounds(short: bool) -> Turns:
-    """Yield the seconds of training some clients, evaluating all, and saving the round."""
-    work = workload("W1", short=short)
-    population = registered_population(work)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Processes(work.method, population, WORKERS) as backend,
-    ):
-        backend.is_ready(patience=None)
-        store = FolderStore(Path(folder))
-        clients = population.partition.clients
-        rounds = federate(
-            work.method,
-            population,
-            rounds=ENDLESS,
-            sampled=work.clients,
-            backend=backend,
-            states=store,
-        )
-        while True:
-            begin = perf_counter()
-            result = next(rounds)
-            trained = perf_counter()
-            serving = Serving(result.server, result.info, "zero-shot")
-            rows = evaluate(serving, clients, population, store, backend)
-            evaluated = perf_counter()
-            store.commit(result.info.round, result.server, {})
-            saved = perf_counter()
-            accuracy = [row.value for row in rows if row.metric == "accuracy"]
-            yield {
-                "train": trained - begin,
-                "evaluate": evaluated - trained,
-                "save": saved - evaluated,
-                "accuracy": sum(accuracy) / len(accuracy),
-            }
 
 
 def serve(connection: Connection, contender: Callable[..., Turns], *args: Any) -> None:
@@ -311,7 +247,9 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("speed", "rounds", "memory"), help="measure one thing")
-    parser.add_argument("--sweeps", type=int, default=3, help="turns of every contender")
+    parser.add_argument(
+        "--sweeps", type=int, default=3, help="turns of every contender; the first is cold"
+    )
     parser.add_argument("--short", action="store_true", help="fewer samples: quick, rough")
     options = parser.parse_args()
 

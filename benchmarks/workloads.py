@@ -1,4 +1,4 @@
-"""What is measured: three workloads of the size federated learning papers use.
+"""What is measured: three workloads of the size federated learning papers use, by duotone.
 
 The samples are made up (a coarse pattern per class under noise); only their shapes matter for
 speed, and the pattern lets a loop that computes something else give itself away by its loss.
@@ -6,9 +6,12 @@ speed, and the pattern lets a loop that computes something else give itself away
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,17 +20,29 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from duotone.data.dataset import Dataset
+from duotone.evaluation.clients import Serving, evaluate
+from duotone.federation.backends import Backend
+from duotone.federation.backends.processes import Processes
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import federate
 from duotone.federation.local import Loss, task_loss, train
 from duotone.federation.method import Method, MethodSettings
+from duotone.federation.store import FolderStore
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import cnn
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.seeding import stream
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
+Turn: TypeAlias = dict[str, float]
+"""What one turn of a contender measured."""
+Turns: TypeAlias = Generator[Turn, None, None]
+
 CLASSES = 10
 REGISTERED = 100
 TEST_SAMPLES = 100
+WORKERS = 2
+ENDLESS = 1_000_000
 
 
 class Encoder(nn.Module):
@@ -193,6 +208,61 @@ def registered_population(work: Workload) -> Population:
     return make_population(work.image, REGISTERED, work.samples, TEST_SAMPLES)
 
 
+def duotone_rounds(name: str, short: bool, parallel: bool) -> Turns:
+    """Yield the seconds and the loss of one training round after the other."""
+    work = workload(name, short=short)
+    population = work.population()
+    backend: Backend = Serial(work.method, population)
+    if parallel:
+        backend = Processes(work.method, population, WORKERS)
+        backend.is_ready(patience=None)
+    with backend:
+        rounds = federate(work.method, population, rounds=ENDLESS, backend=backend)
+        while True:
+            begin = perf_counter()
+            result = next(rounds)
+            seconds = perf_counter() - begin
+            losses = [update.metrics["train_loss"] for update in result.updates]
+            yield {"seconds": seconds, "loss": sum(losses) / len(losses)}
+
+
+def duotone_whole_rounds(short: bool) -> Turns:
+    """Yield the seconds of training some clients, evaluating all, and saving the round."""
+    work = workload("W1", short=short)
+    population = registered_population(work)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Processes(work.method, population, WORKERS) as backend,
+    ):
+        backend.is_ready(patience=None)
+        store = FolderStore(Path(folder))
+        clients = population.partition.clients
+        rounds = federate(
+            work.method,
+            population,
+            rounds=ENDLESS,
+            sampled=work.clients,
+            backend=backend,
+            states=store,
+        )
+        while True:
+            begin = perf_counter()
+            result = next(rounds)
+            trained = perf_counter()
+            serving = Serving(result.server, result.info, "zero-shot")
+            rows = evaluate(serving, clients, population, store, backend)
+            evaluated = perf_counter()
+            store.commit(result.info.round, result.server, {})
+            saved = perf_counter()
+            accuracy = [row.value for row in rows if row.metric == "accuracy"]
+            yield {
+                "train": trained - begin,
+                "evaluate": evaluated - trained,
+                "save": saved - evaluated,
+                "accuracy": sum(accuracy) / len(accuracy),
+            }
+
+
 def step_flops(work: Workload) -> float:
     """Return the floating-point operations of one sample, forward and backward."""
     count = work.method.config.batch_size
@@ -205,7 +275,7 @@ def step_flops(work: Workload) -> float:
     return float(counter.get_total_flops()) / count
 
 
-def convolution_peak() -> Generator[dict[str, float], None, None]:
+def convolution_peak() -> Turns:
     """Yield, again and again, the best GFLOP/s of a 3×3 convolution on one thread."""
     torch.set_num_threads(1)
     sizes = [(10, 32, 64, 14), (32, 32, 64, 16), (32, 64, 64, 28), (16, 128, 128, 28)]

@@ -19,7 +19,5 @@ class TinyNet(nn.Module):
 
 
 clients = {"scheme": "dirichlet", "clients": 8, "newcomers": 1}
-run = duotone.run(
-    method="fedavg", data="mini-digits", model=TinyNet, partition=clients, rounds=10
-)
+run = duotone.run(method="fedavg", data="mini-digits", model=TinyNet, partition=clients, rounds=10)
 print(run.summary["scores"]["member.accuracy"])

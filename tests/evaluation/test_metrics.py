@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
-from duotone.evaluation.metrics import classification_metrics, regression_metrics, weighted_auc
+from duotone.evaluation.metrics import (
+    classification_metrics,
+    regression_metrics,
+    weighted_auc,
+    weighted_f1,
+)
 
 
 def test_metrics_of_four_samples_worked_by_hand():
@@ -27,6 +32,23 @@ def test_auc_equals_scikit_learn_where_every_class_is_present():
     probabilities = rng.dirichlet(np.ones(3), 100)
     expected = roc_auc_score(y, probabilities, multi_class="ovr", average="weighted")
     assert weighted_auc(y, probabilities) == pytest.approx(expected)
+
+
+@given(st.integers(2, 6), st.integers(2, 40), st.integers(0, 10_000), st.booleans())
+def test_f1_and_auc_equal_scikit_learn(classes, count, seed, coarse):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, count)
+    probabilities = rng.dirichlet(np.ones(classes), count)
+    if coarse:  # many equal scores
+        probabilities = probabilities.round(1)
+    predicted = probabilities.argmax(1)
+    expected = f1_score(y, predicted, average="weighted", zero_division=0.0)
+    assert weighted_f1(y, predicted) == pytest.approx(expected, abs=1e-12)
+    present, counts = np.unique(y, return_counts=True)
+    if len(present) > 1:
+        areas = [roc_auc_score(y == label, probabilities[:, label]) for label in present]
+        expected = np.average(areas, weights=counts)
+        assert weighted_auc(y, probabilities) == pytest.approx(expected, abs=1e-12)
 
 
 def test_auc_ignores_classes_a_client_does_not_have():

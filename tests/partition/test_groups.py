@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from duotone.errors import PartitionError
-from duotone.partition import build_partition
+from duotone.partition import build_partition, resolve_settings
 from duotone.partition.describe import class_counts, training_sizes
 
 
@@ -47,7 +47,7 @@ def test_members_hold_enough_of_every_class_to_learn_it(make_dataset, seed: int)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"clients": 5}, "clients = 5 cannot fill partition.groups = 10"),
+        ({"clients": 5, "groups": 10}, "clients = 5 cannot fill partition.groups = 10"),
         ({"newcomer_groups": 10}, "newcomer_groups = 10 of .* lower it to 9"),
         ({"clients": 50}, "50 clients .* need 500 of them, but 'toy' has 400"),
     ],
@@ -57,3 +57,20 @@ def test_an_impossible_request_is_refused_with_numbers(
 ) -> None:
     with pytest.raises(PartitionError, match=message):
         build_partition(make_dataset(), "groups", settings, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "groups", "newcomer_groups"),
+    [
+        ({}, 10, 2),
+        ({"clients": 5}, 5, 1),
+        ({"clients": 2}, 2, 1),
+        ({"clients": 1}, 1, 0),
+        ({"clients": 100}, 10, 2),
+        ({"groups": 4}, 4, 1),
+        ({"clients": 3, "newcomer_groups": 2}, 3, 2),
+    ],
+)
+def test_the_number_of_groups_follows_small_numbers_of_clients(given, groups, newcomer_groups):
+    settings = resolve_settings("groups", given)
+    assert (settings.groups, settings.newcomer_groups) == (groups, newcomer_groups)

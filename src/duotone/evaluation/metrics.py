@@ -1,7 +1,11 @@
-"""Metrics of one client's predictions, from scikit-learn.
+"""Metrics of one client's predictions.
 
 Accuracy, AUC and F1 are those of the thesis this field's tables come from: AUC and F1 are averaged
 over the classes a client has, weighted by how often each occurs.
+
+They equal scikit-learn's (the tests compare them). They are computed here because scikit-learn
+takes about 27 ms for one client with ten classes, twice as long as a small network takes to predict;
+in a run that evaluates a hundred clients every few rounds that is most of the time.
 """
 
 from __future__ import annotations
@@ -34,18 +38,29 @@ def classification_metrics(y: NDArray[np.int64], scores: NDArray[np.float64]) ->
 
     AUC is undefined, and left out, where a client has a single class.
     """
-    from scipy.special import log_softmax
-    from sklearn.metrics import f1_score
-
-    log_probabilities = log_softmax(scores, axis=1)
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     predicted = scores.argmax(axis=1)
     result = {
         "accuracy": float((predicted == y).mean()),
-        "f1": float(f1_score(y, predicted, average="weighted", zero_division=0.0)),
+        "f1": weighted_f1(y, predicted),
         "loss": float(-log_probabilities[np.arange(len(y)), y].mean()),
     }
     auc = weighted_auc(y, np.exp(log_probabilities))
     return result if auc is None else result | {"auc": auc}
+
+
+def weighted_f1(y: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
+    """Return the F1 score averaged over the classes present, weighted by frequency.
+
+    Range 0 to 1, 1 for perfect predictions.
+    """
+    classes = int(max(y.max(), predicted.max())) + 1
+    actual = np.bincount(y, minlength=classes)
+    said = np.bincount(predicted, minlength=classes)
+    right = np.bincount(y[y == predicted], minlength=classes)
+    f1 = 2 * right / np.maximum(actual + said, 1)
+    return float(np.average(f1, weights=actual))
 
 
 def weighted_auc(y: NDArray[np.int64], probabilities: NDArray[np.float64]) -> float | None:
@@ -54,21 +69,34 @@ def weighted_auc(y: NDArray[np.int64], probabilities: NDArray[np.float64]) -> fl
     The same as scikit-learn's ``multi_class="ovr", average="weighted"``, which refuses clients that
     lack a class. ``None`` if there is one class only. Range 0 to 1, 0.5 for a random score.
     """
-    from sklearn.metrics import roc_auc_score
-
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         return None
-    areas = [roc_auc_score(y == label, probabilities[:, label]) for label in classes]
+    areas = []
+    for label, count in zip(classes, counts, strict=True):
+        # The AUC is the Mann-Whitney statistic: the mean rank of the class, rescaled.
+        ranks = average_ranks(probabilities[:, label])
+        above = ranks[y == label].sum() - count * (count + 1) / 2
+        areas.append(above / (count * (len(y) - count)))
     return float(np.average(areas, weights=counts))
+
+
+def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ranks from 1; equal values share the mean of theirs.
+
+    >>> average_ranks(np.array([0.1, 0.5, 0.1])).tolist()
+    [1.5, 3.0, 1.5]
+    """
+    _, position, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[position]
+    return ranks
 
 
 def regression_metrics(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, float]:
     """Return mean squared error, mean absolute error and, where targets vary, R²."""
-    from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
-
-    result = {
-        "mse": float(mean_squared_error(y, predicted)),
-        "mae": float(mean_absolute_error(y, predicted)),
-    }
-    return result if np.ptp(y) == 0 else result | {"r2": float(r2_score(y, predicted))}
+    errors = predicted - y
+    result = {"mse": float(np.square(errors).mean()), "mae": float(np.abs(errors).mean())}
+    if np.ptp(y) > 0:
+        result["r2"] = 1 - result["mse"] / float(y.var())
+    return result

@@ -11,7 +11,7 @@ import torch
 
 from duotone.errors import ConfigError, TrainingError
 from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.backends.serial import Serial
+from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
 from duotone.federation.screening import refusal
 from duotone.partition.partition import Population
@@ -131,26 +131,28 @@ def federate(
 
         updates: list[ClientUpdate] = []
         refused: dict[str, str] = {}
-        for result in backend.map_clients(TrainJob(server, info), tasks):
-            update, state = result.value
-            reason = refusal(update, server, max_norm=max_norm)
-            if reason:
-                refused[result.client] = reason  # its old state stays: it belongs to a good model
-                continue
-            updates.append(update)
-            if state:
-                states.put(round, result.client, state)
-
-        if not updates:
-            client, reason = min(refused.items())
-            raise TrainingError(
-                f"Round {round}: all {len(refused)} updates were refused; client {client!r} "
-                f"because {reason}. A smaller learning rate often helps: --set lr=…"
-            )
-        # Workers finish in any order; sums must not notice.
-        updates.sort(key=lambda update: chosen.index(update.client))
         sent = size_in_bytes(server.shared)
-        server = method.server_update(server, updates, info)
+        # More threads would only take the cores from the workers.
+        with one_thread():
+            for result in backend.map_clients(TrainJob(server, info), tasks):
+                update, state = result.value
+                reason = refusal(update, server, max_norm=max_norm)
+                if reason:
+                    refused[result.client] = reason  # the old state stays: its model was good
+                    continue
+                updates.append(update)
+                if state:
+                    states.put(round, result.client, state)
+
+            if not updates:
+                client, reason = min(refused.items())
+                raise TrainingError(
+                    f"Round {round}: all {len(refused)} updates were refused; client {client!r} "
+                    f"because {reason}. A smaller learning rate often helps: --set lr=…"
+                )
+            # Workers finish in any order; sums must not notice.
+            updates.sort(key=lambda update: chosen.index(update.client))
+            server = method.server_update(server, updates, info)
         yield RoundResult(info, server, tuple(updates), dict(sorted(refused.items())), sent)
 
 

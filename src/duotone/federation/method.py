@@ -44,6 +44,8 @@ from duotone.types import (
 )
 
 Network: TypeAlias = Callable[[DataInfo], nn.Module]
+Parts: TypeAlias = tuple[dict[str, Tensor], dict[str, Tensor]]
+"""Shared and local tensors of a model."""
 
 
 class MethodSettings(Settings):
@@ -103,6 +105,7 @@ class Method(ABC):
         self.network = network
         self.device = device
         self._module: tuple[DataInfo, nn.Module] | None = None
+        self._initial: tuple[tuple[int, DataInfo], Parts] | None = None
 
     # -- the questions
 
@@ -192,14 +195,16 @@ class Method(ABC):
             hook.remove()
         return seen[0].flatten(1)
 
-    def initial(self, info: RoundInfo) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def initial(self, info: RoundInfo) -> Parts:
         """Return the shared and the local part of a freshly initialised network.
 
         The same for every client and at any time: initialisation is a stream of the run's seed.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(info.seed, "initial"))
-            return self.split(self.build(info.data))
+        if self._initial is None or self._initial[0] != (info.seed, info.data):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(derive(info.seed, "initial"))
+                self._initial = ((info.seed, info.data), self.split(self.build(info.data)))
+        return self._initial[1]
 
     def module(self, data: DataInfo) -> nn.Module:
         """Return this process's network, built once; it holds the parameters of its last user."""
@@ -218,7 +223,7 @@ class Method(ABC):
         module.load_state_dict(dict(params))
         return module
 
-    def split(self, model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def split(self, model: nn.Module) -> Parts:
         """Copy a model's parameters and buffers into (shared, local)."""
         shared: dict[str, Tensor] = {}
         local: dict[str, Tensor] = {}
@@ -229,7 +234,7 @@ class Method(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process builds its own network.
-        return {**self.__dict__, "_module": None}
+        return {**self.__dict__, "_module": None, "_initial": None}
 
 
 def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
@@ -26,10 +28,23 @@ class GroupSettings(CountedSettings):
     """Concentration: 100 makes the groups nearly alike, 0.1 gives them only a few classes each."""
 
     groups: int = Field(default=10, ge=1)
-    """Number of groups; clients are spread over them as evenly as possible, the first get more."""
+    """Number of groups (fewer clients: one each); clients are spread over them evenly."""
 
     newcomer_groups: int = Field(default=2, ge=0)
-    """How many of the groups, the last ones, consist of newcomers."""
+    """How many of the groups, the last ones, consist of newcomers; by default a fifth."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_small_federations(cls, given: Any) -> Any:
+        """Let the defaults follow the number of clients, so that five clients need no thought."""
+        if not isinstance(given, dict):
+            return given
+        clients, groups = given.get("clients", 50), given.get("groups")
+        if groups is None and isinstance(clients, int):
+            groups = min(10, max(clients, 1))
+        if not isinstance(groups, int):
+            return given
+        return {"groups": groups, "newcomer_groups": -(-groups // 5) if groups > 1 else 0, **given}
 
 
 class Groups(Scheme[GroupSettings]):

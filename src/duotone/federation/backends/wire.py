@@ -31,8 +31,8 @@ class NotImportable(Exception):
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and type(value) is torch.Tensor:
-            # Out-of-band through NumPy: no copy into the pickle.
+        if type(value) is torch.Tensor and value.dtype is not torch.bfloat16:
+            # Out-of-band through NumPy, which has no bfloat16: no copy into the pickle.
             return torch.from_numpy, (value.detach().contiguous().numpy(),)
         if getattr(value, "__module__", None) == "__main__" and hasattr(value, "__qualname__"):
             raise NotImportable(value.__qualname__)
