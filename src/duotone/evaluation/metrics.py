@@ -4,8 +4,8 @@ Accuracy, AUC and F1 are those of the thesis this field's tables come from: AUC 
 over the classes a client has, weighted by how often each occurs.
 
 They equal scikit-learn's (the tests compare them). They are computed here because scikit-learn
-takes about 27 ms for one client with ten classes, twice as long as a small network takes to predict;
-in a run that evaluates a hundred clients every few rounds that is most of the time.
+takes about 27 ms for one client with ten classes, twice as long as a small network predicts; in a
+run that evaluates a hundred clients every few rounds that is most of the time.
 """
 
 from __future__ import annotations
