@@ -235,8 +235,9 @@ def _say_stopped(path: Path) -> None:
 def _show_results(runs: list[Run]) -> None:
     from duotone.cli.tables import results_table
 
+    several = len({item.config.seed for item in runs}) > 1
     names = [
-        f"{item.config.method['name']}" + (f" seed {item.config.seed}" if len(runs) > 1 else "")
+        f"{item.config.method['name']}" + (f" seed {item.config.seed}" if several else "")
         for item in runs
     ]
     show(results_table([(name, item.summary) for name, item in zip(names, runs, strict=True)]))
