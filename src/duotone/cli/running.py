@@ -48,10 +48,10 @@ DEMO_SETTINGS: dict[str, Any] = {
         "scheme": "dirichlet",
         "clients": 5,
         "newcomers": 1,
-        "alpha": 0.5,
-        "max_train": 250,
+        "alpha": 1.0,
+        "max_train": 300,
     },
-    "rounds": 10,
+    "rounds": 12,
 }
 
 
