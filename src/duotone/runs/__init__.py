@@ -1,0 +1,204 @@
+"""Runs: one execution, one folder; and the Python interface to them.
+
+run = duotone.run(method="fedavg", data="digits", rounds=10)
+run.summary["scores"]["member.accuracy"]
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from duotone.config import RunConfig, merged, read_toml
+from duotone.data.dataset import Array
+from duotone.errors import RunError
+from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
+from duotone.runs.folder import RunFolder, list_runs
+from duotone.runs.plan import Data, Model, Plan, facts_of, plan_population, plan_run, with_tables
+
+__all__ = [
+    "Interrupted",
+    "Plan",
+    "Progress",
+    "Run",
+    "RunFolder",
+    "RunObserver",
+    "execute",
+    "facts_of",
+    "list_runs",
+    "load_run",
+    "plan_population",
+    "plan_run",
+    "prepare",
+    "resume",
+    "run",
+    "with_tables",
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on disk, as an object.
+
+    Attributes:
+        path: Its folder.
+    """
+
+    path: Path
+
+    @property
+    def folder(self) -> RunFolder:
+        """The files behind it."""
+        return RunFolder(self.path)
+
+    @property
+    def status(self) -> str:
+        """One of running, finished, interrupted, failed; killed if its process is gone."""
+        status = str(self.folder.facts()["status"])
+        return "killed" if status == "running" and not self.folder.is_busy else status
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The resolved configuration."""
+        return self.folder.config()
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """The tidy table: round, client, group, kind, part, metric, value."""
+        return self.folder.metrics()
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The scores: ``summary["scores"]["member.accuracy"]["value"]``."""
+        return self.folder.summary()
+
+    @cached_property
+    def latents(self) -> dict[str, Array]:
+        """Representations of some samples of every client."""
+        return self.folder.latents()
+
+
+def run(
+    config: Mapping[str, Any] | str | Path | None = None,
+    /,
+    *,
+    data: Data | str | None = None,
+    model: Model | str | None = None,
+    out: str | Path | None = None,
+    observers: Sequence[RunObserver] = (),
+    **settings: Any,
+) -> Run:
+    """Run a method and return the finished run.
+
+    Args:
+        config: Settings as nested tables, or the path of a TOML file.
+        data: A data set's name, or arrays ``x_train, y_train, x_test, y_test`` in a mapping.
+        model: A model's name, or a class, function or module.
+        out: The folder to make; by default a new one in ``runs``.
+        observers: Told what happens.
+        **settings: More settings on top: those of a run, or of the method.
+
+    Raises:
+        ConfigError: Settings are wrong; all problems are in the message.
+        DataError: The data cannot be read.
+        Interrupted: Ctrl-C was pressed; continue with :func:`resume`.
+
+    Example:
+        >>> run = duotone.run(method="fedavg", data="digits", rounds=10)  # doctest: +SKIP
+    """
+    values: Mapping[str, Any] = {}
+    if isinstance(config, Mapping):
+        values = config
+    elif config is not None:
+        values = read_toml(Path(config))
+    values = merged(with_tables(values), _placed(settings))
+    if isinstance(data, str):
+        values, data = {**values, "data": data}, None
+    if isinstance(model, str):
+        values, model = {**values, "model": model}, None
+    plan = plan_run(values, data=data, model=model)
+    folder = prepare(plan, None if out is None else Path(out))
+    execute(folder, plan, observers)
+    return Run(folder.path)
+
+
+def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Put keyword settings where they belong: the run's own at the top, others to the method."""
+    top = {key: value for key, value in settings.items() if key in RunConfig.model_fields}
+    own = {key: value for key, value in settings.items() if key not in RunConfig.model_fields}
+    top = {key: value for key, value in with_tables(top).items() if value != {}}
+    return merged(top, {"method": own}) if own else top
+
+
+def prepare(plan: Plan, out: Path | None = None, command: Sequence[str] = ()) -> RunFolder:
+    """Make the folder of a planned run."""
+    libraries = ("torch", "numpy", "scikit-learn", "polars", "safetensors")
+    facts = {
+        "status": "prepared",
+        "method": plan.method.name,
+        "seed": plan.config.seed,
+        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "seconds": 0.0,
+        "command": list(command),
+        "duotone": version("duotone"),
+        "python": platform.python_version(),
+        "versions": {library: version(library) for library in libraries},
+        "platform": f"{sys.platform} {platform.machine()}",
+        "device": plan.method.device,
+        **facts_of(plan),
+    }
+    return RunFolder.create(plan.config, facts, out)
+
+
+def resume(
+    path: str | Path,
+    *,
+    data: Data | None = None,
+    model: Model | None = None,
+    observers: Sequence[RunObserver] = (),
+) -> Run:
+    """Continue a run from its last committed round, to the same end as if it had never stopped.
+
+    A finished run is returned as it is. Data and model must be given again if they were objects.
+
+    Raises:
+        RunError: The folder is not that of a run, or its data has changed since.
+    """
+    folder = RunFolder.open(Path(path))
+    if folder.facts()["status"] == "finished":
+        return Run(folder.path)
+    values = folder.config().model_dump()
+    for name, given in (("data", data), ("model", model)):
+        if given is None and str(values[name]).startswith("object:"):
+            raise RunError(
+                f"{path} used a {name} made in Python ({values[name].partition(':')[2]}); give it "
+                f"again: duotone.resume({str(path)!r}, {name}=…)"
+            )
+    plan = plan_run(values, data=data, model=model)
+    was, now = folder.facts(), facts_of(plan)
+    for what in ("data", "partition"):
+        if was[f"{what}_fingerprint"] != now[f"{what}_fingerprint"]:
+            raise RunError(
+                f"The {what} of {path} is no longer what the run began with; results would be "
+                "mixed. Restore it, or start a new run."
+            )
+    execute(folder, plan, observers)
+    return Run(folder.path)
+
+
+def load_run(path: str | Path) -> Run:
+    """Open a run folder.
+
+    Raises:
+        RunError: It is missing, damaged, or of another version.
+    """
+    return Run(RunFolder.open(Path(path)).path)

@@ -1,0 +1,241 @@
+"""Carry out a run: train, evaluate, commit, round by round, until it is finished or stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
+from duotone.evaluation.latents import collect_latents
+from duotone.evaluation.summary import headline, selected_round, summarise
+from duotone.federation.backends import Backend
+from duotone.federation.backends.auto import Auto, one_process_line
+from duotone.federation.backends.processes import Processes
+from duotone.federation.backends.serial import Serial
+from duotone.federation.backends.wire import NotImportable
+from duotone.federation.engine import (
+    RoundResult,
+    Start,
+    before_first_round,
+    federate,
+    size_in_bytes,
+)
+from duotone.federation.store import FolderStore
+from duotone.runs.folder import RunFolder
+from duotone.runs.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        round: The round just committed.
+        rounds: The last round.
+        scores: Headline scores of the last evaluation, such as ``member.accuracy``.
+        evaluated: Whether this very round was evaluated.
+    """
+
+    round: int
+    rounds: int
+    scores: dict[str, float]
+    evaluated: bool
+
+
+class RunObserver(Protocol):
+    """Watches a run. Observers see; they never change a result."""
+
+    def run_started(self, folder: RunFolder, plan: Plan, round: int) -> None:
+        """Be told that a run starts after a committed round (0: from the beginning)."""
+        ...
+
+    def round_committed(self, progress: Progress) -> None:
+        """Be told that a round is safe on disk."""
+        ...
+
+    def message(self, line: str) -> None:
+        """Be told something the user should know."""
+        ...
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped the run; the last committed round is safe."""
+
+
+def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()) -> None:
+    """Bring a run to its end, from wherever it stands.
+
+    Raises:
+        Interrupted: Ctrl-C was pressed; the round was finished and saved first.
+        DuotoneError: The run failed; what was committed stays.
+    """
+    with folder.locked():
+        began = time.monotonic()
+        spent = float(folder.facts().get("seconds", 0.0))
+        folder.update_facts(status="running", error=None)
+        outcome: dict[str, str] = {"status": "finished"}
+        try:
+            with stop_requests() as stop_requested:
+                _train(folder, plan, observers, stop_requested)
+        except KeyboardInterrupt:
+            outcome = {"status": "interrupted"}
+            raise
+        except Exception as error:
+            outcome = {"status": "failed", "error": str(error)}
+            raise
+        finally:
+            folder.log(" ".join(outcome.values()))
+            seconds = round(spent + time.monotonic() - began, 1)
+            folder.update_facts(**outcome, seconds=seconds)
+
+
+def _train(
+    folder: RunFolder,
+    plan: Plan,
+    observers: Sequence[RunObserver],
+    stop_requested: Callable[[], bool],
+) -> None:
+    def say(line: str) -> None:
+        folder.log(line)
+        for observer in observers:
+            observer.message(line)
+
+    config, population = plan.config, plan.population
+    assert config.rounds is not None
+    store = folder.store()
+    done = store.manifest.round
+    folder.cut_metrics(store.manifest.notes.get("metrics_bytes", 0))
+    scores: dict[str, float] = dict(store.manifest.notes.get("scores", {}))
+    clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
+    for observer in observers:
+        observer.run_started(folder, plan, done)
+    folder.log(f"starting after round {done} of {config.rounds}")
+
+    with make_backend(plan, say) as backend:
+        for result in federate(
+            plan.method,
+            population,
+            rounds=config.rounds,
+            sampled=config.sampled,
+            seed=config.seed,
+            backend=backend,
+            states=store,
+            start=Start(done, store.server()) if done else None,
+            max_norm=config.max_norm,
+        ):
+            number = result.info.round
+            rows = _training_rows(result, plan)
+            for client, reason in result.refused.items():
+                say(f"Round {number}: the update of client {client!r} was refused: {reason}.")
+            is_due = number % config.evaluate_every == 0 or number == config.rounds
+            if is_due:
+                serving = Serving(result.server, result.info, plan.rule, config.shots)
+                rows += evaluate(serving, clients, population, store, backend)
+                scores = headline_scores(rows)
+            notes = {"metrics_bytes": folder.append_metrics(rows), "scores": scores}
+            store.commit(number, result.server, notes)
+            folder.log(f"round {number} committed {scores if is_due else ''}")
+            for observer in observers:
+                observer.round_committed(Progress(number, config.rounds, scores, is_due))
+            if stop_requested() and number < config.rounds:
+                raise Interrupted
+        _finish(folder, plan, store, clients, backend)
+
+
+def _finish(
+    folder: RunFolder, plan: Plan, store: FolderStore, clients: Sequence[str], backend: Backend
+) -> None:
+    """Write what is known at the end; doing it again changes nothing."""
+    config, population = plan.config, plan.population
+    table = folder.metrics()
+    folder.write_summary(
+        {
+            "scores": {name: asdict(score) for name, score in summarise(table).items()},
+            "headline": headline(table),
+            "rounds": store.manifest.round,
+            "selected_round": selected_round(table),
+            "newcomer_rule": plan.rule,
+        }
+    )
+    if config.latents:
+        assert config.rounds is not None
+        before = before_first_round(
+            population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+        )
+        info = replace(before, round=store.manifest.round)
+        serving = Serving(store.server(), info, plan.rule, config.shots)
+        folder.write_latents(
+            collect_latents(serving, clients, population, store, backend, config.latents)
+        )
+
+
+def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
+    """Return what training itself says, and the ledger: what left each client, and what came."""
+    rows: list[Row] = []
+    for update in result.updates:
+        holding = plan.population.partition[update.client]
+        facts = dict(update.metrics)
+        facts["bytes_down"] = result.sent_bytes
+        facts["bytes_up"] = size_in_bytes(update.shared) + size_in_bytes(update.extra)
+        rows.extend(
+            Row(
+                result.info.round, update.client, holding.group, holding.kind, "shared", name, value
+            )
+            for name, value in sorted(facts.items())
+        )
+    return rows
+
+
+def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean headline metric of members and newcomers."""
+    metric = "accuracy" if any(row.metric == "accuracy" for row in rows) else "mse"
+    scores: dict[str, float] = {}
+    for kind in ("member", "newcomer"):
+        values = [row.value for row in rows if row.metric == metric and row.kind == kind]
+        if values:
+            scores[f"{kind}.{metric}"] = sum(values) / len(values)
+    return scores
+
+
+def make_backend(plan: Plan, say: Callable[[str], None]) -> Backend:
+    """Return the backend the configuration asks for."""
+    method, population = plan.method, plan.population
+    if plan.config.backend == "serial" or method.device != "cpu":
+        return Serial(method, population)
+    if plan.config.backend == "auto":
+        return Auto(method, population, plan.workers, say)
+    try:
+        return Processes(method, population, plan.workers)
+    except NotImportable as problem:
+        say(one_process_line(problem))
+        return Serial(method, population)
+
+
+@contextmanager
+def stop_requests() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into a request; a second one stops at once.
+
+    Outside the main thread Python delivers no signals, and nothing changes.
+    """
+    requested = threading.Event()
+
+    def request(number: int, frame: object) -> None:
+        if requested.is_set():
+            raise KeyboardInterrupt
+        requested.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield requested.is_set
+        return
+    handled = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, request) for number in handled]
+    try:
+        yield requested.is_set
+    finally:
+        for number, handler in zip(handled, before, strict=True):
+            signal.signal(number, handler)

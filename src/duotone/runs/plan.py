@@ -1,0 +1,278 @@
+"""From settings to a run that can start: check everything, then build it.
+
+All problems with settings are collected and reported together, before anything is trained.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from duotone.config import RunConfig, validated
+from duotone.data import apply_style, dataset_from_mapping, load_dataset, style_kinds
+from duotone.data.dataset import Dataset
+from duotone.errors import ConfigError, DuotoneError
+from duotone.federation.engine import size_in_bytes
+from duotone.federation.method import Method, MethodSettings, Network, as_network
+from duotone.methods import METHODS
+from duotone.models import MODELS
+from duotone.partition import Partition, Population, build_partition, resolve_settings
+from duotone.registry import import_object
+from duotone.types import DataInfo, NewcomerRule
+
+Model: TypeAlias = nn.Module | Callable[..., nn.Module]
+Data: TypeAlias = Dataset | Mapping[str, Any]
+
+
+DEFAULT_SCHEME = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run that can start.
+
+    Attributes:
+        config: The resolved configuration: nothing is left to a default.
+        method: The method, ready to train.
+        population: Every client's samples.
+        rule: What newcomers start from.
+        workers: Number of worker processes.
+    """
+
+    config: RunConfig
+    method: Method
+    population: Population
+    rule: NewcomerRule
+    workers: int
+
+
+def plan_run(
+    values: Mapping[str, Any], *, data: Data | None = None, model: Model | None = None
+) -> Plan:
+    """Check a configuration as a whole and build what it describes.
+
+    Args:
+        values: The configuration as nested tables.
+        data: A data set made in Python, instead of the one the configuration names.
+        model: A model made in Python, likewise.
+
+    Raises:
+        ConfigError: Something is wrong; the message has all problems that can be seen before the
+            data is read.
+        DataError: The data cannot be read.
+    """
+    values = with_tables(values)
+    problems: list[ConfigError] = []
+
+    def checked(step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except ConfigError as error:
+            problems.append(error)
+            return None
+
+    top = {key: value for key, value in values.items() if key not in ("method", "partition")}
+    base = checked(lambda: validated(RunConfig, top, owner="a run"))
+    kind, settings = checked(lambda: _method(values["method"])) or (None, None)
+    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
+    holding = checked(lambda: resolve_settings(scheme, values["partition"]))
+    if base is not None:
+        checked(lambda: style_kinds(base.style))
+        if model is None and base.model is not None:
+            model = checked(lambda: MODELS.load(base.model))
+        if kind is not None and base.newcomers != "auto":
+            checked(lambda: _check_rule(kind, base.newcomers))
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ConfigError(*(line for problem in problems for line in problem.args))
+    assert base is not None
+    assert kind is not None
+    assert settings is not None
+    assert holding is not None
+
+    dataset = load_dataset(base.data) if data is None else _dataset(data)
+    partition = build_partition(dataset, scheme, holding, seed=base.seed)
+    population = _population(dataset, partition, base.style, base.seed)
+    device = _device(base.device)
+    if model is None:
+        base = base.model_copy(update={"model": "cnn-bn" if population.info.is_image else "mlp"})
+        model = MODELS.load(str(base.model))
+    elif base.model is None:
+        base = base.model_copy(update={"model": model_name(model)})
+    method: Method = kind(settings, as_network(model), device)
+    _check_model(method.network, population.info)
+
+    members = len(partition.members)
+    sampled = base.sampled or min(10, members)
+    if sampled > members:
+        raise ConfigError(
+            f"{sampled} clients per round were asked for, but there are only {members} members; "
+            "lower --sampled."
+        )
+    config = base.model_copy(
+        update={
+            "data": base.data if data is None else f"object:{dataset.name}",
+            "rounds": base.rounds or kind.rounds,
+            "sampled": sampled,
+            "method": {"name": values["method"]["name"], **settings.model_dump()},
+            "partition": {"scheme": scheme, **holding.model_dump()},
+        }
+    )
+    rule = kind.newcomer_rules[0] if base.newcomers == "auto" else base.newcomers
+    return Plan(config, method, population, rule, base.workers or available_cores())
+
+
+def plan_population(values: Mapping[str, Any]) -> Population:
+    """Build just the clients of a configuration: data, partition and style.
+
+    Raises:
+        ConfigError: Something is wrong with them.
+        DataError: The data cannot be read.
+    """
+    values = with_tables(values)
+    top = {key: value for key, value in values.items() if key not in ("method", "partition")}
+    base = validated(RunConfig, top, owner="a run")
+    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
+    dataset = load_dataset(base.data)
+    partition = build_partition(dataset, scheme, values["partition"], seed=base.seed)
+    return _population(dataset, partition, base.style, base.seed)
+
+
+def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which ``method`` and ``partition`` are tables, where names were given."""
+    result = dict(values)
+    for key, name in (("method", "name"), ("partition", "scheme")):
+        value = result.get(key, {})
+        result[key] = {name: value} if isinstance(value, str) else dict(value)
+    return result
+
+
+def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
+    settings = dict(table)
+    name = settings.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError("No method was named. List them with: duotone methods")
+    kind: type[Method] = METHODS.load(name)
+    owner = f"the method {kind.name!r}"
+    return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
+
+
+def _check_rule(kind: type[Method], rule: NewcomerRule) -> None:
+    if rule not in kind.newcomer_rules:
+        can = " or ".join(kind.newcomer_rules)
+        raise ConfigError(
+            f"The method {kind.name!r} cannot serve newcomers {rule}; it can do {can}. "
+            "Set newcomers accordingly, or leave it at auto."
+        )
+
+
+def _dataset(given: Data) -> Dataset:
+    return given if isinstance(given, Dataset) else dataset_from_mapping("arrays", given)
+
+
+def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
+    """Dress the clients: the style of a client is fixed by its place among its kind."""
+    if style == "none":
+        return Population(dataset, partition)
+    kinds = style_kinds(style)
+    worn = np.full(len(dataset), -1, np.int64)
+    groups: list[str] = []
+    # Newcomers begin with the second look, so that a single newcomer does not get the plain one.
+    rank = {"member": 0, "newcomer": 1}
+    for client in partition:
+        holding = partition[client]
+        look = rank[holding.kind] % len(kinds)
+        rank[holding.kind] += 1
+        for rows in (holding.train, holding.val, holding.test):
+            worn[rows] = look
+        several = len(set(partition.groups)) > 1
+        groups.append(f"{holding.group}+{kinds[look]}" if several else kinds[look])
+    styled = apply_style(dataset, style, worn, seed=seed)
+    dressed = Partition(
+        partition.clients, groups, partition.kinds, partition.rows, partition.offsets
+    )
+    return Population(styled, dressed)
+
+
+def _check_model(network: Network, info: DataInfo) -> None:
+    """Try the network on two samples, so that a wrong one fails now and not in a worker."""
+    with torch.random.fork_rng(devices=[]):
+        try:
+            output = network(info).eval()(torch.zeros(2, *info.shape))
+        except DuotoneError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"The model cannot process samples of shape {info.shape}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    if tuple(output.shape) != (2, info.outputs):
+        raise ConfigError(
+            f"The model gives outputs of shape {tuple(output.shape)} for two samples; this data "
+            f"needs {(2, info.outputs)}: one score per class."
+        )
+
+
+def model_name(model: Model) -> str:
+    """Return what a configuration file calls a model that was given in Python.
+
+    A class or function that can be imported is written as ``"module:Name"``, so that the file
+    repeats the run; anything else can only be named.
+    """
+    if isinstance(model, nn.Module):
+        return f"object:{type(model).__qualname__}"
+    module = getattr(model, "__module__", "object")
+    name = f"{module}:{getattr(model, '__qualname__', repr(model))}"
+    try:
+        is_importable = import_object(name) is model
+    except (ImportError, AttributeError, ValueError):
+        is_importable = False
+    return name if is_importable and module != "__main__" else f"object:{name.partition(':')[2]}"
+
+
+def _device(wanted: str) -> str:
+    available = torch.cuda.is_available()
+    if wanted == "cuda" and not available:
+        raise ConfigError("device = 'cuda' was asked for, but torch sees no GPU; use cpu or auto.")
+    return "cuda" if wanted in ("auto", "cuda") and available else "cpu"
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def part_sizes(plan: Plan) -> dict[str, dict[str, int]]:
+    """Return for each part how many parameters, buffer values and bytes it has."""
+    with torch.random.fork_rng(devices=[]):
+        model = plan.method.build(plan.population.info)
+    parameters = {name for name, _ in model.named_parameters()}
+    sizes: dict[str, dict[str, int]] = {}
+    for part, tensors in zip(("shared", "local"), plan.method.split(model), strict=True):
+        count = sum(tensor.numel() for tensor in tensors.values())
+        trained = sum(tensor.numel() for name, tensor in tensors.items() if name in parameters)
+        sizes[part] = {
+            "parameters": trained,
+            "buffers": count - trained,
+            "bytes": size_in_bytes(tensors),
+        }
+    return sizes
+
+
+def facts_of(plan: Plan) -> dict[str, Any]:
+    """Return what identifies the data and the partition of a run."""
+    return {
+        "data_fingerprint": plan.population.dataset.fingerprint(),
+        "partition_fingerprint": plan.population.partition.fingerprint(),
+        "members": len(plan.population.partition.members),
+        "newcomers": len(plan.population.partition.newcomers),
+        "newcomer_rule": plan.rule,
+        "parts": part_sizes(plan),
+    }

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import nn
+
+import duotone
+from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
+from duotone.runs import Interrupted, prepare
+from duotone.runs.plan import model_name, plan_run
+
+SMALL = {
+    "data": "mini-digits",
+    "partition": {"scheme": "iid", "clients": 4, "newcomers": 1},
+    "model": "mlp",
+    "rounds": 4,
+    "sampled": 2,
+    "evaluate_every": 2,
+    "latents": 5,
+    "backend": "serial",
+}
+
+
+def small(method="local", **changes):
+    return {**SMALL, "method": {"name": method, "epochs": 1}, **changes}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return duotone.run(small(), out=tmp_path_factory.mktemp("runs") / "local")
+
+
+def test_a_run_folder_holds_what_it_promises(finished):
+    names = {path.name for path in finished.path.iterdir()}
+    assert names >= {
+        "config.toml",
+        "run.json",
+        "metrics.csv",
+        "summary.json",
+        "latents.npz",
+        "checkpoints",
+        "log.txt",
+    }
+    assert finished.status == "finished"
+    header = (finished.path / "metrics.csv").read_text().splitlines()[0]
+    assert header == "round,client,group,kind,part,metric,value"
+    score = finished.summary["scores"]["member.accuracy"]
+    assert set(score) == {"value", "std", "direction", "n"}
+    assert (score["n"], score["direction"]) == (3, "higher")
+
+
+def test_scores_agree_with_the_table(finished):
+    last = finished.metrics.filter(
+        (pl.col("round") == 4) & (pl.col("metric") == "accuracy") & (pl.col("kind") == "member")
+    )
+    scores = finished.summary["scores"]
+    assert scores["member.accuracy"]["value"] == pytest.approx(last["value"].mean())
+    assert scores["member.accuracy"]["std"] == pytest.approx(last["value"].std(ddof=0))
+    assert scores["member.worst"]["value"] == last["value"].min()
+
+
+def test_the_resolved_configuration_repeats_the_run(finished, tmp_path):
+    again = duotone.run(finished.path / "config.toml", out=tmp_path / "again")
+    assert again.metrics.equals(finished.metrics)
+    assert again.summary == finished.summary
+    for name, values in finished.latents.items():
+        assert np.array_equal(values, again.latents[name], equal_nan=values.dtype.kind == "f")
+
+
+def test_the_ledger_says_what_left_each_client(tmp_path):
+    run = duotone.run(small("fedavg", rounds=1), out=tmp_path / "r")
+    ledger = run.metrics.filter(pl.col("metric") == "bytes_up")
+    parameters = 64 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10
+    assert ledger["value"].to_list() == [4.0 * parameters] * 2
+    alone = duotone.run(small("local", rounds=1), out=tmp_path / "l")
+    assert set(alone.metrics.filter(pl.col("metric") == "bytes_up")["value"]) == {0.0}
+
+
+def test_a_moved_run_folder_is_still_the_same_run(finished, tmp_path):
+    shutil.copytree(finished.path, tmp_path / "elsewhere")
+    moved = duotone.load_run(tmp_path / "elsewhere")
+    assert moved.summary == finished.summary
+    assert str(finished.path) not in (tmp_path / "elsewhere" / "run.json").read_text()
+
+
+def test_a_run_never_overwrites(finished):
+    with pytest.raises(RunError, match="never overwrites"):
+        duotone.run(small(), out=finished.path)
+
+
+def test_resuming_a_finished_run_returns_it_unchanged(finished):
+    before = (finished.path / "run.json").read_bytes()
+    assert duotone.resume(finished.path).summary == finished.summary
+    assert (finished.path / "run.json").read_bytes() == before
+
+
+class StopAfter:
+    """Presses Ctrl-C once a round is committed."""
+
+    def __init__(self, round):
+        self.round = round
+
+    def run_started(self, folder, plan, round):
+        pass
+
+    def round_committed(self, progress):
+        if progress.round == self.round:
+            signal.raise_signal(signal.SIGINT)
+
+    def message(self, line):
+        pass
+
+
+def test_ctrl_c_finishes_the_round_and_resume_ends_bit_identically(finished, tmp_path):
+    path = tmp_path / "stopped"
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted):
+        duotone.run(small(), out=path, observers=[StopAfter(1)])
+    assert signal.getsignal(signal.SIGINT) is handler
+    stopped = duotone.load_run(path)
+    assert stopped.status == "interrupted"
+    # one more round was under way when the request came, or none: a whole number in any case
+    assert stopped.folder.store().manifest.round in (1, 2)
+    resumed = duotone.resume(path)
+    assert resumed.status == "finished"
+    assert_same_run(finished.path, path)
+
+
+def assert_same_run(first, second):
+    assert (first / "metrics.csv").read_bytes() == (second / "metrics.csv").read_bytes()
+    assert (first / "summary.json").read_bytes() == (second / "summary.json").read_bytes()
+    states = [sorted((p / "checkpoints").rglob("*.safetensors")) for p in (first, second)]
+    assert [p.name for p in states[0]] == [p.name for p in states[1]]
+    assert states[0]
+    for a, b in zip(*states, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+
+
+def test_metrics_of_an_uncommitted_round_are_cut_off(tmp_path):
+    path = tmp_path / "r"
+    with pytest.raises(Interrupted):
+        duotone.run(small(), out=path, observers=[StopAfter(1)])
+    with (path / "metrics.csv").open("a") as file:
+        file.write("3,0,all,member,both,accuracy,0.5\n3,1,al")
+    duotone.resume(path)
+    rows = duotone.load_run(path).metrics
+    assert rows.filter((pl.col("metric") == "accuracy") & (pl.col("round") == 3)).is_empty()
+
+
+def test_a_run_without_a_committed_round_starts_over(finished, tmp_path):
+    plan = plan_run(small())
+    folder = prepare(plan, tmp_path / "r")
+    (folder.path / "metrics.csv").write_text("rubbish")
+    duotone.resume(folder.path)
+    assert_same_run(finished.path, folder.path)
+
+
+def test_two_processes_cannot_work_on_one_run(finished):
+    with finished.folder.locked():
+        found = []
+
+        def other():
+            found.append(finished.folder.is_busy)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert found == [True]
+    assert not finished.folder.is_busy
+
+
+def test_a_run_whose_process_is_gone_is_called_killed(tmp_path):
+    plan = plan_run(small())
+    folder = prepare(plan, tmp_path / "r")
+    folder.update_facts(status="running")
+    assert duotone.load_run(folder.path).status == "killed"
+
+
+def test_foreign_and_damaged_run_folders_are_clear_errors(finished, tmp_path):
+    with pytest.raises(RunError, match="no run folder"):
+        duotone.load_run(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match="not the folder of a run"):
+        duotone.load_run(tmp_path / "empty")
+
+    def damaged(change):
+        path = tmp_path / change.__name__
+        shutil.copytree(finished.path, path)
+        change(path)
+        return path
+
+    def foreign(path):
+        facts = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps({**facts, "format": 99, "duotone": "9.9"}))
+
+    def broken_json(path):
+        (path / "run.json").write_text('{"format": 1, "sta')
+
+    def broken_config(path):
+        (path / "config.toml").write_text("rounds = ")
+
+    def broken_latents(path):
+        content = (path / "latents.npz").read_bytes()
+        (path / "latents.npz").write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(RunError, match=r"another version of duotone \(9.9\)"):
+        duotone.load_run(damaged(foreign))
+    with pytest.raises(RunError, match=r"run\.json is damaged"):
+        duotone.load_run(damaged(broken_json))
+    with pytest.raises(RunError, match=r"config\.toml is damaged"):
+        _ = duotone.load_run(damaged(broken_config)).config
+    with pytest.raises(RunError, match=r"latents\.npz is damaged"):
+        _ = duotone.load_run(damaged(broken_latents)).latents
+
+
+def test_a_run_whose_data_changed_is_not_resumed(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def arrays(shift):
+        return {
+            "x_train": rng.normal(size=(60, 3)).astype(np.float32) + shift,
+            "y_train": np.arange(60) % 2,
+            "x_test": np.ones((20, 3), np.float32),
+            "y_test": np.arange(20) % 2,
+        }
+
+    settings = {k: v for k, v in small("fedavg").items() if k != "data"}
+    settings["partition"] = {"scheme": "iid", "clients": 2}
+    with pytest.raises(Interrupted):
+        duotone.run(settings, data=arrays(0), out=tmp_path / "r", observers=[StopAfter(1)])
+    with pytest.raises(RunError, match="made in Python"):
+        duotone.resume(tmp_path / "r")
+    with pytest.raises(RunError, match="no longer what the run began with"):
+        duotone.resume(tmp_path / "r", data=arrays(1))
+
+
+def test_all_wrong_settings_are_reported_at_once():
+    wrong = {
+        "rounds": 0,
+        "style": "mark",
+        "model": "cnnbn",
+        "partition": {"scheme": "groups", "alpha": -1, "grups": 3},
+        "method": {"name": "fedavg-ft", "lr": "fast", "finetune": 3},
+        "newcomers": "few",
+    }
+    with pytest.raises(ConfigError) as caught:
+        plan_run(wrong)
+    text = str(caught.value)
+    for word in ("rounds = 0", "alpha = -1", "grups", "lr = 'fast'", "finetune", "newcomers"):
+        assert word in text, text
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "word"),
+    [
+        ({"method": "fedagv"}, UnknownNameError, "Did you mean 'fedavg'"),
+        ({"method": {}}, ConfigError, "No method"),
+        ({"data": "mnits"}, UnknownNameError, "Did you mean 'mnist'"),
+        ({"data": "no/such.npz"}, DataError, "no file or folder"),
+        ({"model": "resnet"}, UnknownNameError, "Known: cnn"),
+        ({"model": "cnn", "data": "planted-table"}, ConfigError, "--set model=mlp"),
+        ({"sampled": 9}, ConfigError, "only 3 members"),
+        ({"partition": {"scheme": "iid", "clients": 10**6}}, PartitionError, "clients"),
+        ({"newcomers": "zero-shot"}, ConfigError, "cannot serve newcomers zero-shot"),
+        ({"device": "cuda"}, ConfigError, "no GPU"),
+        ({"style": "marks", "data": "planted-table"}, DataError, "image"),
+    ],
+)
+def test_bad_settings_are_clear_errors_before_training(changes, error, word):
+    if changes.get("device") and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(error) as caught:
+        plan_run(small(**changes))
+    assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+class WrongOutput(nn.Module):
+    def forward(self, x):
+        return x.flatten(1)[:, :3]
+
+
+class WrongInput(nn.Linear):
+    def __init__(self):
+        super().__init__(5, 10)
+
+
+def test_a_model_that_does_not_fit_the_data_is_noticed_at_once():
+    with pytest.raises(ConfigError, match=r"outputs of shape \(2, 3\).*needs \(2, 10\)"):
+        plan_run(small(model=None), model=WrongOutput)
+    with pytest.raises(ConfigError, match=r"cannot process samples of shape \(1, 8, 8\)"):
+        plan_run(small(model=None), model=WrongInput)
+
+
+def test_models_from_python_are_named_so_that_they_can_be_imported_again():
+    assert model_name(nn.Linear) == "torch.nn.modules.linear:Linear"
+    assert model_name(nn.Linear(1, 1)) == "object:Linear"
+    assert model_name(lambda: None).startswith("object:")
+
+
+def test_own_regression_data_gives_errors_instead_of_accuracies(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)).astype(np.float32)
+    y = x @ np.array([1.0, -2.0, 0.5], np.float32)
+    data = {"x_train": x[:160], "y_train": y[:160], "x_test": x[160:], "y_test": y[160:]}
+    run = duotone.run(
+        method="fedavg",
+        lr=0.05,
+        rounds=20,
+        data=data,
+        partition={"scheme": "iid", "clients": 3},
+        backend="serial",
+        out=tmp_path / "r",
+    )
+    scores = run.summary["scores"]
+    assert run.summary["headline"] == "mse"
+    assert scores["member.mse"]["direction"] == "lower"
+    assert scores["member.r2"]["value"] > 0.9
+
+
+def test_styles_give_clients_groups_and_factors(tmp_path):
+    run = duotone.run(
+        small(
+            "fedavg",
+            data="digits",
+            style="marks",
+            rounds=1,
+            partition={
+                "scheme": "iid",
+                "clients": 6,
+                "newcomers": 1,
+                "max_train": 20,
+                "max_test": 10,
+            },
+        ),
+        out=tmp_path / "r",
+    )
+    groups = dict(run.metrics.select("client", "group").unique().iter_rows())
+    assert groups["0"] == groups["4"] == "none"
+    assert groups["1"] == "sine-columns"
+    assert groups["5"] == "sine-columns", "the first newcomer does not get the plain look"
+    latents = run.latents
+    assert np.isnan(latents["factor_phase"][latents["group"] == "none"]).all()
+    assert np.isfinite(latents["factor_phase"][latents["group"] != "none"]).all()
+
+
+def test_comparing_refuses_runs_on_other_data_or_partitions(finished, tmp_path):
+    other = duotone.run(small(partition={"scheme": "iid", "clients": 5}), out=tmp_path / "other")
+    same = duotone.run(small("fedavg"), out=tmp_path / "same")
+    table = duotone.compare([finished, same])
+    assert table["method"].to_list() == ["local", "fedavg"]
+    assert table["member.accuracy"][0] == finished.summary["scores"]["member.accuracy"]["value"]
+    with pytest.raises(RunError, match="cannot be compared"):
+        duotone.compare([finished, other])
+    assert len(duotone.compare([finished, other], anyway=True)) == 2
