@@ -51,7 +51,7 @@ DEMO_SETTINGS: dict[str, Any] = {
         "alpha": 1.0,
         "max_train": 300,
     },
-    "rounds": 12,
+    "rounds": 10,
 }
 
 
