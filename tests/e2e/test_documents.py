@@ -74,7 +74,7 @@ def test_links_between_documents_lead_somewhere():
 
 
 @pytest.mark.slow
-def test_the_demo_ends_with_a_table(cli):
+def test_the_demo_ends_with_a_table(cli, folder):
     done = cli("demo", "--out", "demo")
     assert "fedavg-ft" in done.stdout
-    assert (cli.folder / "demo" / "local" / "summary.json").exists()
+    assert (folder / "demo" / "local" / "summary.json").exists()

@@ -14,7 +14,7 @@ import pytest
 COMMAND = [sys.executable, "-m", "duotone"]
 SETTINGS = [
     *("run", "local", "--data", "mini-digits", "--partition", "dirichlet", "--clients", "6"),
-    *("--sampled", "3", "--rounds", "60", "--set", "model=mlp", "--set", "partition.newcomers=1"),
+    *("--sampled", "3", "--rounds", "40", "--set", "model=mlp", "--set", "partition.newcomers=1"),
     *("--set", "partition.alpha=1", "--set", "partition.min_train=5", "--set", "latents=3"),
     *("--set", "evaluate_every=10", "--set", "backend=processes", "--set", "workers=2", "-q"),
 ]

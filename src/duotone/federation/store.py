@@ -92,7 +92,8 @@ class FolderStore:
         """Make a round the one that counts."""
         name = f"server-{round:05d}.safetensors"
         self._write(name, server.shared, server.extra)
-        clients = {**self.manifest.clients, **self._staged_clients}
+        # Sorted, because workers finish in any order and equal rounds shall be equal files.
+        clients = dict(sorted({**self.manifest.clients, **self._staged_clients}.items()))
         known = {**self.manifest.files, **self._staged_files}
         files = {file: known[file] for file in [name, *clients.values()]}
         manifest = Manifest(round, files, name, clients, dict(notes))

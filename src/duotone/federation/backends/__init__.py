@@ -6,10 +6,11 @@ random streams that belong to it, and results are put in order before anybody ad
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
@@ -40,9 +41,24 @@ class ClientJob(Protocol):
         ...
 
 
-class Backend(AbstractContextManager["Backend"], Protocol):
+class Backend(ABC):
     """Maps a job over clients. Use as a context manager; leaving it frees everything."""
 
+    @abstractmethod
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
         """Yield a result for every task, in any order."""
-        ...
+
+    def close(self) -> None:
+        """Free what the backend holds; most hold nothing."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 
-from duotone.federation.backends import ClientJob, ClientResult, ClientTask
+from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.backends.wire import NotImportable
@@ -23,7 +22,7 @@ from duotone.partition.partition import Population
 POOL_COST_SECONDS = 2.0
 
 
-class Auto:
+class Auto(Backend):
     """Serial first, worker processes when they pay.
 
     Args:
@@ -47,15 +46,8 @@ class Auto:
         self._pool: Processes | None = None
         self._may_switch = workers > 1 and os.name == "posix"
 
-    def __enter__(self) -> Auto:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the workers, if there are any."""
         if self._pool is not None:
             self._pool.close()
 

@@ -13,11 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 from typing import Any
 
 from duotone.errors import TrainingError
-from duotone.federation.backends import ClientJob, ClientResult, ClientTask
+from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask
 from duotone.federation.backends.wire import NotImportable, attach, receive, send, share
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
@@ -33,7 +32,7 @@ _WORKER_ENVIRONMENT = {
 }
 
 
-class Processes:
+class Processes(Backend):
     """Computes clients in worker processes.
 
     Args:
@@ -53,9 +52,9 @@ class Processes:
         try:
             for _ in range(workers):
                 connection = self._launch(shared)
-                send(connection, sys.path)
-                send(connection, (method, shared, layout, population.labels()))
-        except NotImportable:
+                self._send(connection, sys.path)
+                self._send(connection, (method, shared, layout, population.labels()))
+        except (NotImportable, TrainingError):
             self.close()
             raise
         finally:
@@ -75,17 +74,6 @@ class Processes:
         connection = Connection(ours.detach())
         self._children[connection] = child
         return connection
-
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def is_ready(self, *, patience: float | None = 0) -> bool:
         """Say whether every worker has loaded its libraries.
@@ -117,9 +105,9 @@ class Processes:
         busy: dict[Connection, str] = {}
         try:
             for connection, task in zip(self._children, queue, strict=False):
-                send(connection, ("job", job))
-                send(connection, ("task", task))
                 busy[connection] = task.client
+                self._send(connection, ("job", job))
+                self._send(connection, ("task", task))
             while busy:
                 for answered in wait(list(busy)):
                     assert isinstance(answered, Connection)
@@ -129,23 +117,32 @@ class Processes:
                         raise value
                     following = next(queue, None)
                     if following is not None:
-                        send(answered, ("task", following))
                         busy[answered] = following.client
+                        self._send(answered, ("task", following))
                     yield ClientResult(client, value)
         finally:
             if busy:  # somebody stopped in the middle; what comes back now belongs to nobody
                 self.close()
 
+    def _send(self, connection: Connection, message: object) -> None:
+        try:
+            send(connection, message)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._ended(connection) from error
+
     def _receive(self, connection: Connection, client: str | None = None) -> Any:
         try:
             return receive(connection)
         except (EOFError, ConnectionResetError) as error:
-            code = self._children[connection].wait()
-            doing = f" while computing client {client!r}" if client else ""
-            raise TrainingError(
-                f"A worker process ended with code {code}{doing}; if memory ran out, use fewer "
-                "workers: --set workers=1"
-            ) from error
+            raise self._ended(connection, client) from error
+
+    def _ended(self, connection: Connection, client: str | None = None) -> TrainingError:
+        code = self._children[connection].wait()
+        doing = f" while computing client {client!r}" if client else ""
+        return TrainingError(
+            f"A worker process ended with code {code}{doing}; if memory ran out, use fewer "
+            "workers: --set workers=1"
+        )
 
     def close(self) -> None:
         """End the workers; they are idle, or their work is no longer wanted."""

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 import torch
 
 from duotone.errors import DuotoneError, TrainingError
-from duotone.federation.backends import ClientJob, ClientResult, ClientTask
+from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 
 
-class Serial:
+class Serial(Backend):
     """Computes clients one by one."""
 
     def __init__(self, method: Method, population: Population) -> None:
         self.method = method
         self.population = population
-
-    def __enter__(self) -> Serial:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
 
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
         """Yield results in the order of the tasks."""
