@@ -17,6 +17,8 @@ from duotone.errors import ConfigError
         ("model=cnn-bn", {"model": "cnn-bn"}),
         ("variant=paper", {"method": {"variant": "paper"}}),
         ("data=a=b.npz", {"data": "a=b.npz"}),
+        ("partition=iid", {"partition": {"scheme": "iid"}}),
+        ("method=local", {"method": {"name": "local"}}),
     ],
 )
 def test_assignments_find_their_place_and_type(text, value):

@@ -78,6 +78,9 @@ class RunConfig(Settings):
     """The method's name and its settings."""
 
 
+NAME_OF_TABLE = {"method": "name", "partition": "scheme"}
+"""What names the choice in each table: ``method = "fedavg"`` is short for its ``name``."""
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
@@ -192,7 +195,9 @@ def parse_assignment(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         parsed = value
     path = key.split(".")
-    if len(path) == 1 and key not in RunConfig.model_fields:
+    if key in NAME_OF_TABLE and isinstance(parsed, str):
+        path = [key, NAME_OF_TABLE[key]]
+    elif len(path) == 1 and key not in RunConfig.model_fields:
         path = ["method", key]
     for part in reversed(path):
         parsed = {part: parsed}

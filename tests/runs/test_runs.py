@@ -292,6 +292,55 @@ class WrongInput(nn.Linear):
         super().__init__(5, 10)
 
 
+def test_what_only_the_end_of_a_run_needs_is_checked_at_its_beginning():
+    with pytest.raises(ConfigError, match="no layer called 'zzz'"):
+        plan_run(small(method="fedavg") | {"method": {"name": "fedavg", "head": "zzz"}})
+
+
+def test_an_import_path_that_is_no_method_is_refused():
+    with pytest.raises(ConfigError, match="not a method"):
+        plan_run(small(method="os:getcwd"))
+
+
+def test_data_of_another_kind_is_refused():
+    with pytest.raises(ConfigError, match="Got a tuple"):
+        duotone.run(small(), data=(np.zeros(3), np.zeros(3)))
+    arrays = dict.fromkeys(("x_train", "y_train", "x_test", "y_test", "client_tets"))
+    with pytest.raises(
+        DataError, match=r"Unknown array 'client_tets'\. Did you mean 'client_test'"
+    ):
+        duotone.run(small(), data=arrays)
+
+
+def test_clients_without_test_samples_have_no_score(tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    y, who = np.arange(60) % 2, np.array(["a"] * 30 + ["b"] * 30)
+    data = {"x_train": x, "y_train": y, "client_train": who}
+    data |= {"x_test": x[:20], "y_test": y[:20], "client_test": who[:20]}
+    partition = {"scheme": "iid", "clients": 40, "min_test": 0, "min_train": 1, "validation": 0}
+    run = duotone.run(
+        small("fedavg", partition=partition, latents=0, sampled=None), data=data, out=tmp_path / "r"
+    )
+    assert run.summary["scores"]["member.accuracy"]["n"] == 20
+
+
+class InMain(nn.Linear):
+    """Pretends to be defined in a script."""
+
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, x):
+        return super().forward(x.flatten(1))
+
+
+def test_python_users_are_told_when_workers_cannot_be_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(InMain, "__module__", "__main__")
+    settings = small("fedavg", backend="processes", rounds=1, latents=0, model=None)
+    with pytest.warns(UserWarning, match="one process"):
+        duotone.run(settings, model=InMain, out=tmp_path / "r")
+
+
 def test_a_model_that_does_not_fit_the_data_is_noticed_at_once():
     with pytest.raises(ConfigError, match=r"outputs of shape \(2, 3\).*needs \(2, 10\)"):
         plan_run(small(model=None), model=WrongOutput)

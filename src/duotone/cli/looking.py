@@ -164,9 +164,16 @@ def compare(
 
       duotone compare runs/demo/local runs/demo/fedavg
     """
-    from duotone.runs import load_run
+    from duotone.runs import list_runs, load_run
     from duotone.runs.compare import compare as compare_runs
 
+    # A folder of runs, such as --seeds makes, stands for the runs in it.
+    runs = [
+        found
+        for path in runs
+        for found in ([path] if (path / "run.json").exists() else [r.path for r in list_runs(path)])
+        or [path]
+    ]
     result = compare_runs(runs, anyway=anyway)
     if as_json:
         show_json(result.to_dicts())
@@ -174,7 +181,10 @@ def compare(
     opened = [load_run(path) for path in runs]
     show(
         results_table(
-            [(f"{r.config.method['name']} seed {r.config.seed}", r.summary) for r in opened]
+            [
+                (f"{r.config.method['name']} seed {r.config.seed} ({r.path})", r.summary)
+                for r in opened
+            ]
         )
     )
 

@@ -10,6 +10,7 @@ The files of known data sets are looked up in the folder ``$DUOTONE_DATA``, then
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,10 @@ import numpy as np
 
 from duotone.data.dataset import Array, Dataset
 from duotone.errors import DataError
+from duotone.registry import did_you_mean
 
+_PLAIN = ("x", "y", "client", "domain")
+_ARRAY_NAME = re.compile(rf"({'|'.join(_PLAIN)}|factor_.+)_(train|test)")
 _KNOWN = ("x_", "y_", "client_", "domain_", "factor_")
 
 
@@ -72,8 +76,15 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
     """Make a data set of arrays that are named as in a canonical file.
 
     Raises:
-        DataError: An array is missing or does not fit; the message names it.
+        DataError: An array is missing, unknown or does not fit; the message names it.
     """
+    for key in arrays:
+        if not _ARRAY_NAME.fullmatch(key):
+            near = did_you_mean(key, [f"{kind}_{s}" for kind in _PLAIN for s in ("train", "test")])
+            raise DataError(
+                f"Unknown array {key!r}.{near} A data set has x, y, client, domain and "
+                "factor_NAME, each as …_train and …_test."
+            )
     try:
         return Dataset.from_arrays(
             name,

@@ -108,11 +108,11 @@ def _scores(method: Method, model: nn.Module, data: ClientData) -> dict[str, flo
 def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[str]:
     """Return the clients to evaluate: all, or at most ``limit`` members and newcomers each.
 
-    The choice is the same in every round of a run.
+    The choice is the same in every round of a run. Clients without test samples have no score.
     """
     chosen: list[str] = []
     for kind in ("member", "newcomer"):
-        clients = partition.of_kind(kind)
+        clients = tuple(c for c in partition.of_kind(kind) if partition.size(c, "test"))
         if limit is not None and len(clients) > limit:
             rng = stream(seed, "evaluate", kind)
             picked = sorted(rng.choice(len(clients), size=limit, replace=False))

@@ -202,9 +202,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        problem = "the disk is full" if full else error.strerror
-        raise CheckpointError(
-            f"{path} cannot be written: {problem}. The last committed round is safe; make room, "
-            "then resume the run."
-        ) from error
+        problem = f"{error.strerror}; choose another place."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            problem = "the disk is full. The last committed round is safe; make room, then resume."
+        raise CheckpointError(f"{path} cannot be written: {problem}") from error

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from duotone.data.dataset import Dataset
+from duotone.errors import ConfigError
 from duotone.partition.lines import EXAMPLES_EACH, KINDS, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Partition
 from duotone.types import Kind
@@ -40,14 +41,22 @@ LETTER = 0.062
 LONGEST_NAME = 22
 
 
+FORMATS = (".png", ".svg", ".pdf")
+
+
 def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
-    """Draw who holds what, as a PNG.
+    """Draw who holds what, as a .png, .svg or .pdf file.
 
     A line per client shows the share of each class in its training samples (for regression: of
     each tenth of the targets) and its size; for images, a strip shows what the samples of some
     clients look like. More than 60 clients are drawn as one line per group, or, where there are no
     groups, only 60 of them are drawn.
+
+    Raises:
+        ConfigError: The file cannot be written, or is of another kind.
     """
+    if path.suffix not in FORMATS:
+        raise ConfigError(f"A picture ends in {', '.join(FORMATS)}. Got {path.name!r}.")
     lines, note = lines_of(dataset, partition)
     columns = len(lines[0].shares)
     heights = _heights(lines)
@@ -84,7 +93,13 @@ def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
     kinds = partition.headcount()
     sheet.write(f"{_short(dataset.name)}: {kinds}", 0.2, fontsize=10, weight="bold")
     sheet.write(note, 0.4, fontsize=7.5, color=GREY)
-    sheet.figure.savefig(path, format="png")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sheet.figure.savefig(path, format=path.suffix.removeprefix("."))
+    except OSError as error:
+        raise ConfigError(
+            f"The picture {path} cannot be written: {error.strerror}; choose another --picture."
+        ) from error
 
 
 class _Sheet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -104,6 +105,8 @@ def _train(
         folder.log(line)
         for observer in observers:
             observer.message(line)
+        if not observers:
+            warnings.warn(line, stacklevel=2)
 
     config, population = plan.config, plan.population
     assert config.rounds is not None

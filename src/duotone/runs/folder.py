@@ -64,9 +64,10 @@ class RunFolder:
         """
         path = out or _free_name(config, str(facts["method"]))
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            is_run = (path / "run.json").is_file()
+            hint = f", or continue it with: duotone resume {path}" if is_run else "."
             raise RunError(
-                f"{path} exists already and a run never overwrites; choose another --out, or "
-                f"continue it with: duotone resume {path}"
+                f"{path} exists already and a run never overwrites; choose another --out{hint}"
             )
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -139,7 +140,9 @@ class RunFolder:
         try:
             lock.acquire()
         except Timeout:
-            raise RunError(f"{self.path} is being worked on by another process.") from None
+            raise RunError(
+                f"{self.path} is being worked on by another process; wait for it, or stop it first."
+            ) from None
         try:
             yield
         finally:

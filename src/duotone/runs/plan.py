@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from duotone.config import RunConfig, validated
+from duotone.config import NAME_OF_TABLE, RunConfig, validated
 from duotone.data import apply_style, dataset_from_mapping, load_dataset, style_kinds
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError
 from duotone.federation.engine import size_in_bytes
-from duotone.federation.method import Method, MethodSettings, Network, as_network
+from duotone.federation.method import Method, MethodSettings, as_network
 from duotone.methods import METHODS
 from duotone.models import MODELS
 from duotone.partition import Partition, Population, build_partition, resolve_settings
@@ -107,7 +107,7 @@ def plan_run(
     elif base.model is None:
         base = base.model_copy(update={"model": model_name(model)})
     method: Method = kind(settings, as_network(model), device)
-    _check_model(method.network, population.info)
+    _check_model(method, population.info)
 
     members = len(partition.members)
     sampled = base.sampled or min(10, members)
@@ -148,7 +148,7 @@ def plan_population(values: Mapping[str, Any]) -> Population:
 def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in which ``method`` and ``partition`` are tables, where names were given."""
     result = dict(values)
-    for key, name in (("method", "name"), ("partition", "scheme")):
+    for key, name in NAME_OF_TABLE.items():
         value = result.get(key, {})
         result[key] = {name: value} if isinstance(value, str) else dict(value)
     return result
@@ -160,6 +160,8 @@ def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
     if not isinstance(name, str):
         raise ConfigError("No method was named. List them with: duotone methods")
     kind: type[Method] = METHODS.load(name)
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise ConfigError(f"{name!r} is not a method: it must name a subclass of duotone.Method.")
     owner = f"the method {kind.name!r}"
     return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
 
@@ -174,7 +176,14 @@ def _check_rule(kind: type[Method], rule: NewcomerRule) -> None:
 
 
 def _dataset(given: Data) -> Dataset:
-    return given if isinstance(given, Dataset) else dataset_from_mapping("arrays", given)
+    if isinstance(given, Dataset):
+        return given
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            "data is a name, a path, a mapping of arrays (x_train, y_train, x_test, y_test) or a "
+            f"duotone Dataset. Got a {type(given).__name__}."
+        )
+    return dataset_from_mapping("arrays", given)
 
 
 def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
@@ -201,23 +210,28 @@ def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -
     return Population(styled, dressed)
 
 
-def _check_model(network: Network, info: DataInfo) -> None:
-    """Try the network on two samples, so that a wrong one fails now and not in a worker."""
-    with torch.random.fork_rng(devices=[]):
+def _check_model(method: Method, info: DataInfo) -> None:
+    """Try the model on two samples, so that a wrong one fails now and not after training."""
+    x = torch.zeros(2, *info.shape)
+    doing = "be made"
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
         try:
-            output = network(info).eval()(torch.zeros(2, *info.shape))
+            model = method.build(info).eval()
+            doing = f"process samples of shape {info.shape}"
+            found = tuple(method.predict(model, x).shape)
+            if found != (2, info.outputs):
+                raise ConfigError(
+                    f"The model gives outputs of shape {found} for two samples; this data needs "
+                    f"{(2, info.outputs)}: one score per class."
+                )
+            doing = "be read for representations"
+            method.encode(model, x)
         except DuotoneError:
             raise
         except Exception as error:
             raise ConfigError(
-                f"The model cannot process samples of shape {info.shape}: "
-                f"{type(error).__name__}: {error}"
+                f"The model cannot {doing}: {type(error).__name__}: {error}"
             ) from error
-    if tuple(output.shape) != (2, info.outputs):
-        raise ConfigError(
-            f"The model gives outputs of shape {tuple(output.shape)} for two samples; this data "
-            f"needs {(2, info.outputs)}: one score per class."
-        )
 
 
 def model_name(model: Model) -> str:
