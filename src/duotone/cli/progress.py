@@ -75,9 +75,10 @@ class Display:
         )
         resumed = f", from round {round}" if round else ""
         clients = plan.population.partition.headcount()
+        rounds = f"{plan.config.rounds} round{'s'[: plan.config.rounds != 1]}"
         self._print(
             (self._name, "bold"),
-            f" on {plan.config.data}: {clients}, {plan.config.rounds} rounds{resumed} · {parts} ",
+            f" on {plan.config.data}: {clients}, {rounds}{resumed} · {parts} ",
             (f"→ {folder.path}", "dim"),
         )
         if self._live:
