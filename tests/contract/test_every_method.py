@@ -205,6 +205,22 @@ def test_it_learns_the_toy_task(name):
         assert EvaluateJob(serving)(method, population, task)["accuracy"] > 0.8
 
 
+def spectral(data):
+    return nn.Sequential(nn.Flatten(), nn.utils.parametrizations.spectral_norm(nn.Linear(64, 4)))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_spectral_norm_vectors_stay_with_their_client(name):
+    population, method, states = make_population(), make(name, spectral), MemoryStates()
+    results = list(federate(method, population, rounds=2, states=states))
+    vectors = {key for key in results[-1].server.shared if key.endswith(("._u", "._v"))}
+    assert not vectors
+    assert any(key.endswith("._u") for key in states.states["c0"].local)
+    serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+    for client in population.partition:
+        EvaluateJob(serving)(method, population, ClientTask(client, states.get(client)))
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_evaluating_changes_nothing(name):
     method, population, results, states = trained(name, rounds=2)

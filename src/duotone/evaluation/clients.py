@@ -12,7 +12,7 @@ from torch import nn
 
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
 from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates, client_randomness, largest_first
+from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
 from duotone.federation.method import Method
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
@@ -56,21 +56,19 @@ class Serving:
         A member takes its last local step on its training data. A newcomer starts from what the
         rule allows; it has never been seen, so nothing else is known of it.
         """
-        data: ClientData | None = population.data(task.client).to(method.device)
+        data = population.data(task.client).to(method.device)
         with client_randomness(self.info, task.client):
             if population.partition[task.client].kind == "member":
-                state = task.state
-                if state is None:
-                    state = method.adapt(self.server, None, None, self.info)
+                stored = member_state(method, self.server, task, self.info)
+                state = method.adapt(self.server, stored, data, self.info)
             else:
-                state = None
-                data = self._newcomer_data(data)
-            state = method.adapt(self.server, state, data, self.info)
+                state = method.adapt(self.server, None, self._allowed(data), self.info)
         model = method.load(method.personal(self.server, state), self.info.data)
         return model.eval()
 
-    def _newcomer_data(self, data: ClientData | None) -> ClientData | None:
-        if data is None or self.rule == "zero-shot":
+    def _allowed(self, data: ClientData) -> ClientData | None:
+        """Return what a newcomer may show of its training data."""
+        if self.rule == "zero-shot":
             return None
         if self.rule == "label-free":
             return data.without_labels()

@@ -8,6 +8,7 @@ that validation data would have chosen; never the round that happens to look bes
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -32,9 +33,9 @@ class Score:
     n: int
 
 
-def headline(table: pl.DataFrame) -> str:
+def headline(metrics: Iterable[str]) -> str:
     """Return the metric a run is judged by: accuracy, or the squared error for regression."""
-    return "accuracy" if (table["metric"] == "accuracy").any() else "mse"
+    return "accuracy" if "accuracy" in set(metrics) else "mse"
 
 
 def selected_round(table: pl.DataFrame) -> int | None:
@@ -42,7 +43,7 @@ def selected_round(table: pl.DataFrame) -> int | None:
 
     The earliest of equals. ``None`` without validation data.
     """
-    metric = headline(table)
+    metric = headline(table["metric"])
     rounds = (
         table.filter((pl.col("metric") == f"val_{metric}") & (pl.col("kind") == "member"))
         .group_by("round")
@@ -75,7 +76,7 @@ def summarise(table: pl.DataFrame) -> dict[str, Score]:
             direction = DIRECTIONS[name]
             values = sorted(rows["value"].to_list(), reverse=direction == "lower")
             scores[f"{kind}.{name}{suffix}"] = _score(values, direction)
-            if name == headline(table):
+            if name == headline(table["metric"]):
                 tenth = max(1, math.floor(len(values) / 10))
                 scores[f"{kind}.worst_decile{suffix}"] = _score(values[:tenth], direction)
                 scores[f"{kind}.worst{suffix}"] = _score(values[:1], direction)

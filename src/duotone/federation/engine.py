@@ -86,10 +86,15 @@ class TrainJob:
         """Return what leaves the client and what stays."""
         data = population.data(task.client).to(method.device)
         with client_randomness(self.info, task.client):
-            state = task.state
-            if state is None:
-                state = method.adapt(self.server, None, None, self.info)
+            state = member_state(method, self.server, task, self.info)
             return method.client_update(self.server, state, data, self.info)
+
+
+def member_state(
+    method: Method, server: ServerState, task: ClientTask, info: RoundInfo
+) -> ClientState:
+    """Return what a member has stored, or its very first state."""
+    return method.adapt(server, None, None, info) if task.state is None else task.state
 
 
 def federate(

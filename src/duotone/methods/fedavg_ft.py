@@ -52,9 +52,10 @@ class FedAvgFT(Method):
         info: RoundInfo,
     ) -> ClientState:
         """Fine-tune the shared model; without labels, keep it as it is."""
+        state = super().adapt(server, client, None, info)
         if data is None or data.y is None or self.config.finetune_epochs == 0:
-            return client or ClientState()
-        model = self.load(server.shared, info.data)
+            return state
+        model = self.load(self.personal(server, state), info.data)
         gentle = self.config.model_copy(
             update={
                 "lr": self.config.finetune_lr,

@@ -159,7 +159,7 @@ def _finish(
     folder.write_summary(
         {
             "scores": {name: asdict(score) for name, score in summarise(table).items()},
-            "headline": headline(table),
+            "headline": headline(table["metric"]),
             "rounds": store.manifest.round,
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
@@ -196,7 +196,7 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
 
 def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
     """Return the mean headline metric of members and newcomers."""
-    metric = "accuracy" if any(row.metric == "accuracy" for row in rows) else "mse"
+    metric = headline(row.metric for row in rows)
     scores: dict[str, float] = {}
     for kind in ("member", "newcomer"):
         values = [row.value for row in rows if row.metric == metric and row.kind == kind]

@@ -77,7 +77,7 @@ def plan_run(
             problems.append(error)
             return None
 
-    top = {key: value for key, value in values.items() if key not in ("method", "partition")}
+    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
     base = checked(lambda: validated(RunConfig, top, owner="a run"))
     kind, settings = checked(lambda: _method(values["method"])) or (None, None)
     scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
@@ -137,7 +137,7 @@ def plan_population(values: Mapping[str, Any]) -> Population:
         DataError: The data cannot be read.
     """
     values = with_tables(values)
-    top = {key: value for key, value in values.items() if key not in ("method", "partition")}
+    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
     base = validated(RunConfig, top, owner="a run")
     scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
     dataset = load_dataset(base.data)
