@@ -44,6 +44,11 @@ def trained(name, *, rounds=3, sampled=2, seed=0, backend=None, start=None, stat
     return method, population, results, states
 
 
+def assert_same_state(first, second):
+    assert_equal(first.local, second.local)
+    assert_equal(first.extra, second.extra)
+
+
 def assert_equal(first, second):
     assert first.keys() == second.keys()
     for name in first:
@@ -57,7 +62,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(name):
     assert_equal(first[-1].server.shared, second[-1].server.shared)
     assert states_a.states.keys() == states_b.states.keys()
     for client, state in states_a.states.items():
-        assert_equal(state.local, states_b.states[client].local)
+        assert_same_state(state, states_b.states[client])
     method, _, third, states_c = trained(name, seed=1, sampled=None)
     _, _, fourth, states_d = trained(name, seed=0, sampled=None)
     for client in ("c0", "c1"):
@@ -73,17 +78,20 @@ def test_nothing_local_ever_leaves_a_client(name):
     method, _, results, states = trained(name)
     model = method.build(make_population().info)
     _, local = method.split(model)
-    for result in results:
+    servers = [method.start(results[0].info), *(result.server for result in results)]
+    for server, result in zip(servers[:-1], results, strict=True):
         for update in result.updates:
             assert not update.shared.keys() & local.keys()
+            known = [*server.shared.values()]
             kept = states.states.get(update.client)
             if kept is None:
                 continue
             sent = [*update.shared.values(), *update.extra.values()]
-            for key, secret in kept.local.items():
+            for key, secret in {**kept.local, **kept.extra}.items():
                 if secret.numel() > 4 and secret.unique().numel() > 1:
-                    leaks = [t for t in sent if t.shape == secret.shape and torch.equal(t, secret)]
-                    assert not leaks, f"{key} left client {update.client}"
+                    is_secret = not any(torch.equal(tensor, secret) for tensor in known)
+                    leaks = [tensor for tensor in sent if torch.equal(tensor, secret)]
+                    assert not (is_secret and leaks), f"{key} left client {update.client}"
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -97,15 +105,21 @@ def test_every_parameter_and_buffer_is_shared_or_local_and_nothing_is_lost(name)
 
 @pytest.mark.parametrize("name", EVERY)
 def test_shared_batch_norm_statistics_are_the_mean_of_the_clients(name):
-    _, _, results, _ = trained(name, rounds=1, sampled=None)
+    method, _, results, _ = trained(name, rounds=1, sampled=None)
     (result,) = results
-    buffers = [key for key in result.server.shared if key.endswith(("running_mean", "running_var"))]
-    weights = torch.tensor([update.weight for update in result.updates])
-    for key in buffers:
-        versions = torch.stack([update.shared[key].double() for update in result.updates])
-        expected = (versions * (weights / weights.sum())[:, None]).sum(0)
-        assert torch.allclose(result.server.shared[key].double(), expected, atol=1e-6), key
-        assert not torch.equal(versions[0], versions[1]), f"{key} was not trained"
+    for update in result.updates:
+        # Updates that name a group are averaged within it; all others, over everybody.
+        alike = [u for u in result.updates if u.extra.get("group") == update.extra.get("group")]
+        weights = torch.tensor([u.weight for u in alike])
+        averaged = method.sent(result.server, update)
+        for key in averaged:
+            if not key.endswith(("running_mean", "running_var")):
+                continue
+            versions = torch.stack([u.shared[key].double() for u in alike])
+            expected = (versions * (weights / weights.sum())[:, None]).sum(0)
+            assert torch.allclose(averaged[key].double(), expected, atol=1e-6), key
+            untouched = torch.zeros if key.endswith("mean") else torch.ones
+            assert not torch.equal(update.shared[key], untouched(update.shared[key].shape)), key
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -125,7 +139,7 @@ def test_members_that_were_not_drawn_keep_their_state_to_the_bit(name):
     drawn = {update.client for update in result.updates}
     for client, state in before.items():
         if client not in drawn:
-            assert_equal(state.local, states.states[client].local)
+            assert_same_state(state, states.states[client])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -138,7 +152,7 @@ def test_a_client_computes_the_same_whoever_else_takes_part(name):
     forward = {r.client: r.value for r in Serial(method, population).map_clients(job, tasks)}
     (alone,) = Serial(method, population).map_clients(job, tasks[-1:])
     assert_equal(forward[alone.client][0].shared, alone.value[0].shared)
-    assert_equal(forward[alone.client][1].local, alone.value[1].local)
+    assert_same_state(forward[alone.client][1], alone.value[1])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -154,8 +168,7 @@ def test_resuming_is_the_same_as_never_stopping(name):
     assert_equal(whole[-1].server.extra, rest[-1].server.extra)
     assert whole_states.states.keys() == states.states.keys()
     for client, state in whole_states.states.items():
-        assert_equal(state.local, states.states[client].local)
-        assert_equal(state.extra, states.states[client].extra)
+        assert_same_state(state, states.states[client])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -169,7 +182,7 @@ def test_worker_processes_give_the_same_bits_as_one_process(name):
         )
         assert_equal(serial[-1].server.shared, results[-1].server.shared)
         for client, state in serial_states.states.items():
-            assert_equal(state.local, states.states[client].local)
+            assert_same_state(state, states.states[client])
 
         serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
         tasks = [ClientTask(c, states.get(c)) for c in population.partition]
@@ -206,7 +219,9 @@ def test_it_learns_the_toy_task(name):
 
 
 def spectral(data):
-    return nn.Sequential(nn.Flatten(), nn.utils.parametrizations.spectral_norm(nn.Linear(64, 4)))
+    # With BatchNorm, without which FedBN has nothing local; below the head, which FedDual replaces.
+    normed = nn.utils.parametrizations.spectral_norm(nn.Linear(64, 16))
+    return nn.Sequential(nn.Flatten(), normed, nn.BatchNorm1d(16), nn.Linear(16, 4))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -225,13 +240,19 @@ def test_spectral_norm_vectors_stay_with_their_client(name):
 def test_evaluating_changes_nothing(name):
     method, population, results, states = trained(name, rounds=2)
     server = {key: tensor.clone() for key, tensor in results[-1].server.shared.items()}
-    kept = {c: {k: t.clone() for k, t in s.local.items()} for c, s in states.states.items()}
+    kept = {
+        client: ClientState(
+            {key: tensor.clone() for key, tensor in state.local.items()},
+            {key: tensor.clone() for key, tensor in state.extra.items()},
+        )
+        for client, state in states.states.items()
+    }
     serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
     for client in population.partition:
         EvaluateJob(serving)(method, population, ClientTask(client, states.get(client)))
     assert_equal(server, results[-1].server.shared)
-    for client, local in kept.items():
-        assert_equal(local, states.states[client].local)
+    for client, state in kept.items():
+        assert_same_state(state, states.states[client])
 
 
 @pytest.mark.parametrize("name", EVERY)

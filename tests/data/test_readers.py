@@ -12,6 +12,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from duotone.data import import_dataset, load_dataset
+from duotone.data.readers import READERS
 from duotone.errors import DataError, UnknownNameError
 
 Folder = Callable[[Path], Path]
@@ -222,7 +223,7 @@ def test_grey_images_are_not_mnist_m(tmp_path: Path) -> None:
         import_dataset("mnist-m", folder)
 
 
-@pytest.mark.parametrize("name", ["mnist", "mnist-m", "svhn", "usps"])
+@pytest.mark.parametrize("name", READERS)
 def test_an_empty_folder_lacks_a_file_that_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no file"):
         import_dataset(name, tmp_path)

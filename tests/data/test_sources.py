@@ -63,7 +63,7 @@ def test_a_missing_file_says_where_it_was_looked_for_and_how_to_get_it(
 
 def test_import_is_suggested_only_where_there_is_a_reader() -> None:
     with pytest.raises(DataError, match=r"set DUOTONE_DATA to its folder$"):
-        cifar10()
+        celeba64()
 
 
 @pytest.mark.parametrize("name", ORIGINS)

@@ -1,6 +1,7 @@
 """Readers of the files in which data sets are officially distributed.
 
-Each takes the folder that holds the official files and returns the arrays of the canonical form.
+Each takes the folder that holds the official files (that of CIFAR-10 also the archive) and returns
+the arrays of the canonical form.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.cifar import batch_contents, unpickle_batch
 from duotone.data.dataset import Array, Dataset
 from duotone.data.files import file_of, user_cache, write_arrays
 from duotone.data.folders import read_image
@@ -24,8 +26,8 @@ def import_dataset(name: str, path: Path | str, out: Path | None = None) -> Path
     """Read the official files of a data set and write them in canonical form.
 
     Args:
-        name: ``mnist``, ``mnist-m``, ``svhn`` or ``usps``.
-        path: The folder with the official files.
+        name: ``cifar10``, ``mnist``, ``mnist-m``, ``svhn`` or ``usps``.
+        path: The folder with the official files; for ``cifar10`` also its .tar.gz.
         out: The folder to write to; by default the user cache.
 
     Returns:
@@ -40,14 +42,42 @@ def import_dataset(name: str, path: Path | str, out: Path | None = None) -> Path
             f"No reader for the official files of {name!r}.{did_you_mean(name, READERS)} "
             f"There are readers for: {', '.join(READERS)}."
         )
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder; give the folder with the files of {name!r}.")
-    arrays = READERS[name](folder)
+    source = Path(path).expanduser()
+    if not (source.is_dir() or (name == "cifar10" and source.is_file())):
+        raise DataError(f"{source} is not a folder; give the folder with the files of {name!r}.")
+    arrays = READERS[name](source)
     Dataset.from_arrays(name, *(arrays[key] for key in ("x_train", "y_train", "x_test", "y_test")))
     written = (out or user_cache()) / file_of(name)
     write_arrays(written, arrays)
     return written
+
+
+def read_cifar10(path: Path) -> dict[str, Array]:
+    """Read the batches of CIFAR-10's "python version", in their folder or still in the .tar.gz."""
+    splits = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
+    contents = batch_contents(path, [name for names in splits.values() for name in names])
+    arrays: dict[str, Array] = {}
+    for split, names in splits.items():
+        images, labels = [], []
+        for name in names:
+            x, y = unpickle_batch(contents.pop(name), path / name)
+            if x.ndim != 2 or x.shape[1] != 3072 or len(x) == 0:
+                raise DataError(
+                    f"{path / name}: the pixels have shape {x.shape}; it must be N×3072, N ≥ 1."
+                )
+            _check_count(path / name, len(y), len(x))
+            wrong = [label for label in y if label not in range(10)]
+            if wrong:
+                raise DataError(
+                    f"{path / name}: {len(wrong)} of {len(y)} labels are no whole numbers "
+                    "from 0 to 9."
+                )
+            # A row is all of red, then green, then blue.
+            images.append(x.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+            labels.append(np.array(y, np.int64))
+        arrays[f"x_{split}"] = np.ascontiguousarray(np.concatenate(images))
+        arrays[f"y_{split}"] = np.concatenate(labels)
+    return arrays
 
 
 def read_mnist(folder: Path) -> dict[str, Array]:
@@ -147,6 +177,7 @@ def read_mnist_m(folder: Path) -> dict[str, Array]:
 
 
 READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
+    "cifar10": read_cifar10,
     "mnist": read_mnist,
     "mnist-m": read_mnist_m,
     "svhn": read_svhn,

@@ -141,7 +141,7 @@ def federate(
         with one_thread():
             for result in backend.map_clients(TrainJob(server, info), tasks):
                 update, state = result.value
-                reason = refusal(update, server, max_norm=max_norm)
+                reason = refusal(update, method.sent(server, update), max_norm=max_norm)
                 if reason:
                     refused[result.client] = reason  # the old state stays: its model was good
                     continue

@@ -1,4 +1,4 @@
-"""The one training loop that every method shares.
+"""Local training: the one loop that every method shares, and the few steps built on it.
 
 Measured, a plain loop over pre-made tensors with one thread and channels-last convolutions is as
 fast as PyTorch gets on a CPU for models of this size; there is nothing clever in here on purpose.
@@ -6,27 +6,68 @@ fast as PyTorch gets on a CPU for models of this size; there is nothing clever i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import update_bn
 
-from duotone.types import ClientData, RoundInfo
+from duotone.errors import ConfigError
+from duotone.types import ClientData, Params, RoundInfo
 
 if TYPE_CHECKING:
     from duotone.federation.method import MethodSettings
 
+Forward: TypeAlias = Callable[[Tensor], Tensor]
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
+# -- losses
 
-def task_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+
+def task_loss(model: Forward, x: Tensor, y: Tensor) -> Tensor:
     """Return the cross-entropy for classes, the squared error for regression targets."""
     output = model(x)
     if y.is_floating_point():
         return functional.mse_loss(output.squeeze(1), y)
     return functional.cross_entropy(output, y)
+
+
+def proximal_term(model: nn.Module, anchor: Params) -> Tensor:
+    """Return half the squared distance of a model's parameters from an anchor: ½‖w − w⁰‖².
+
+    Buffers are not parameters: BatchNorm's statistics are not pulled.
+    """
+    squares = [(p - anchor[name]).square().sum() for name, p in model.named_parameters()]
+    return 0.5 * torch.stack(squares).sum()
+
+
+def proximal_loss(anchor: Params, strength: float, device: str) -> Loss:
+    """Return the task's loss with a pull towards ``anchor`` of the given strength."""
+    fixed = {name: tensor.to(device) for name, tensor in anchor.items()}
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return task_loss(model, x, y) + strength * proximal_term(model, fixed)
+
+    return loss
+
+
+@torch.inference_mode()
+def mean_loss(model: nn.Module, data: ClientData) -> float:
+    """Return the task's loss over all samples of a client, without training."""
+    model.eval()
+    total = 0.0
+    for x, y in zip(torch.split(data.x, 100), torch.split(data.labels, 100), strict=True):
+        total += float(task_loss(model, x, y)) * len(x)
+    return total / len(data)
+
+
+# -- the loop
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -46,7 +87,7 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], settings: MethodSettings, lr: float
+    parameters: Iterable[nn.Parameter] | Iterable[Tensor], settings: MethodSettings, lr: float
 ) -> torch.optim.Optimizer:
     """Return the optimiser the settings ask for."""
     if settings.optimizer == "adam":
@@ -54,6 +95,35 @@ def make_optimizer(
     return torch.optim.SGD(
         parameters, lr, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
+
+
+def run_epochs(
+    step: Callable[[Tensor, Tensor], Tensor],
+    data: ClientData,
+    settings: MethodSettings,
+    info: RoundInfo,
+    *,
+    epochs: int | None = None,
+    phase: str = "train",
+) -> float:
+    """Call ``step`` with every batch of every epoch and return the last epoch's mean loss.
+
+    Args:
+        step: Learns from one batch and returns its loss.
+        data: The client's labelled training samples.
+        settings: Batch size and epochs.
+        info: Where in the run we are; the source of the shuffling.
+        epochs: Passes over the samples, if not those of the settings.
+        phase: Names the random stream, for methods that train more than once in a round.
+    """
+    generator = info.generator("client", data.client, phase)
+    y = data.labels
+    total = torch.zeros(())
+    for _ in range(settings.epochs if epochs is None else epochs):
+        total.zero_()
+        for rows in batches(len(data), settings.batch_size, generator):
+            total += step(data.x[rows], y[rows]).detach().cpu() * len(rows)
+    return float(total) / len(data)
 
 
 def train(
@@ -79,18 +149,106 @@ def train(
         epochs: Passes over the samples, if not those of the settings.
         phase: Names the random stream, for methods that train more than once in a round.
     """
-    model.train()
     chosen = list(model.parameters() if parameters is None else parameters)
     optimizer = make_optimizer(chosen, settings, settings.lr_at(info.round))
-    generator = info.generator("client", data.client, phase)
-    y = data.labels
-    total = torch.zeros(())
-    for _ in range(settings.epochs if epochs is None else epochs):
-        total.zero_()
-        for rows in batches(len(data), settings.batch_size, generator):
-            value = loss(model, data.x[rows], y[rows])
-            optimizer.zero_grad()
-            value.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += value.detach().cpu() * len(rows)
-    return float(total) / len(data)
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        value = loss(model, x, y)
+        optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return value
+
+    smallest = min(len(data), settings.batch_size)
+    with training_mode(model, None if parameters is None else chosen, smallest):
+        return run_epochs(step, data, settings, info, epochs=epochs, phase=phase)
+
+
+@contextmanager
+def training_mode(
+    model: nn.Module, chosen: Sequence[nn.Parameter] | None, batch: int
+) -> Iterator[None]:
+    """Put a model into training mode, but leave alone what is not being trained.
+
+    Parameters outside ``chosen`` take no gradient, and BatchNorm layers without a chosen parameter
+    keep their statistics: a part that is not trained comes out as it went in. With batches of one
+    sample every BatchNorm uses the statistics it has, for one sample has no variance.
+    """
+    model.train()
+    trained = {id(p) for p in (model.parameters() if chosen is None else chosen)}
+    for layer in model.modules():
+        if isinstance(layer, _BatchNorm):
+            is_frozen = chosen is not None and not trained & {id(p) for p in layer.parameters()}
+            layer.train(batch > 1 and not is_frozen)
+    frozen = [p for p in model.parameters() if p.requires_grad and id(p) not in trained]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+
+
+# -- steps that several methods take
+
+
+def head_inputs(model: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
+    """Return what a model's last layer is given for a batch."""
+    seen: list[Tensor] = []
+    hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        model(x)
+    finally:
+        hook.remove()
+    return seen[0]
+
+
+def train_head(
+    model: nn.Module,
+    head: nn.Module,
+    data: ClientData,
+    settings: MethodSettings,
+    info: RoundInfo,
+    *,
+    epochs: int,
+    phase: str,
+) -> float:
+    """Train only the last layer; return the last epoch's mean loss.
+
+    The layers below do not change, so what they make of the samples is computed once.
+
+    Raises:
+        ConfigError: The layer is not the last one: its loss is not the model's.
+    """
+    model.eval()
+    with torch.no_grad():
+        inputs = torch.cat([head_inputs(model, head, x) for x in torch.split(data.x, 100)])
+        whole = task_loss(model, data.x[:2], data.labels[:2])
+        ours = task_loss(head, inputs[:2], data.labels[:2])
+    if not torch.allclose(whole, ours, rtol=1e-3, atol=1e-4):
+        raise ConfigError(
+            "The layer taken for the model's head does not give the model's output; name the last "
+            "layer with --set head=NAME."
+        )
+    return train(head, replace(data, x=inputs), settings, info, epochs=epochs, phase=phase)
+
+
+def refresh_statistics(model: nn.Module, x: Tensor) -> None:
+    """Estimate BatchNorm's running statistics anew from some inputs; nothing else changes.
+
+    One sample has no variance; then the statistics stay as they are.
+    """
+    if len(x) > 1:
+        # Chunks of nearly equal size, so that none is a single sample and all count alike.
+        update_bn(torch.tensor_split(x, math.ceil(len(x) / 100)), model)
+
+
+def turns_so_far(info: RoundInfo) -> Iterator[RoundInfo]:
+    """Yield the rounds an average member has been drawn in by now.
+
+    A newcomer that must train a part from scratch trains as long as a member has, with the
+    learning rates of those rounds.
+    """
+    for turn in range(1, round(info.round * info.participation) + 1):
+        yield replace(info, round=math.ceil(turn / info.participation))

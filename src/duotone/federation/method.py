@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from duotone.config import Settings
 from duotone.errors import ConfigError
 from duotone.federation.aggregate import ServerAdam, weighted_mean
-from duotone.federation.local import train
+from duotone.federation.local import head_inputs, train
 from duotone.seeding import derive
 from duotone.types import (
     ClientData,
@@ -44,6 +44,7 @@ from duotone.types import (
 )
 
 Network: TypeAlias = Callable[[DataInfo], nn.Module]
+Part: TypeAlias = Literal["shared", "local"]
 Parts: TypeAlias = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Shared and local tensors of a model."""
 
@@ -97,6 +98,8 @@ class Method(ABC):
     Config: ClassVar[type[MethodSettings]] = MethodSettings
     rounds: ClassVar[int] = 30
     """How many rounds a run has if nobody says otherwise."""
+    table_model: ClassVar[str] = "mlp"
+    """The model for tables if nobody names one; images have cnn-bn."""
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
     """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
 
@@ -105,13 +108,16 @@ class Method(ABC):
         self.network = network
         self.device = device
         self._module: tuple[DataInfo, nn.Module] | None = None
-        self._initial: tuple[tuple[int, DataInfo], Parts] | None = None
+        self._initial: tuple[tuple[Any, ...], Parts] | None = None
+        self._head = config.head or "head"
 
     # -- the questions
 
     def build(self, data: DataInfo) -> nn.Module:
         """Build the network, freshly initialised."""
-        return self.network(data)
+        model = self.network(data)
+        self._head = head_name(model, self.config.head) or self._head
+        return model
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Say whether a parameter or buffer leaves the client.
@@ -148,6 +154,10 @@ class Method(ABC):
             buffers = {name for name, _ in self.module(info.data).named_buffers()}
             return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)
         return ServerState(mean, server.extra)
+
+    def sent(self, server: ServerState, update: ClientUpdate) -> Params:
+        """Return the shared tensors an update started from; an honest update has their form."""
+        return server.shared
 
     def adapt(
         self,
@@ -186,25 +196,33 @@ class Method(ABC):
 
     def features(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return what the model's last layer is given for a batch."""
-        head = find_head(model, self.config.head)
-        seen: list[Tensor] = []
-        hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-        try:
-            model(x)
-        finally:
-            hook.remove()
-        return seen[0].flatten(1)
+        return head_inputs(model, find_head(model, self.config.head), x).flatten(1)
 
-    def initial(self, info: RoundInfo) -> Parts:
+    def is_in_head(self, name: str) -> bool:
+        """Say whether a parameter or buffer belongs to the model's last layer."""
+        return name.startswith(f"{self._head}.")
+
+    def initial(self, info: RoundInfo, *name: str | int) -> Parts:
         """Return the shared and the local part of a freshly initialised network.
 
         The same for every client and at any time: initialisation is a stream of the run's seed.
+        A method that needs several different networks names them.
         """
-        if self._initial is None or self._initial[0] != (info.seed, info.data):
+        key = (info.seed, info.data, *name)
+        if self._initial is None or self._initial[0] != key:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(derive(info.seed, "initial"))
-                self._initial = ((info.seed, info.data), self.split(self.build(info.data)))
+                torch.manual_seed(derive(info.seed, "initial", *name))
+                self._initial = (key, self.split(self.build(info.data)))
         return self._initial[1]
+
+    def parameters_of(self, model: nn.Module, part: Part) -> list[nn.Parameter]:
+        """Return the parameters of one part, to train them alone."""
+        return [
+            tensor
+            for name, tensor, owner in named_tensors(model)
+            if isinstance(tensor, nn.Parameter)
+            and self.is_shared(name, owner) == (part == "shared")
+        ]
 
     def module(self, data: DataInfo) -> nn.Module:
         """Return this process's network, built once; it holds the parameters of its last user."""
@@ -229,12 +247,28 @@ class Method(ABC):
         local: dict[str, Tensor] = {}
         for name, tensor, owner in named_tensors(model):
             part = shared if self.is_shared(name, owner) else local
-            part[name] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            part[name] = stored(tensor)
         return shared, local
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process builds its own network.
         return {**self.__dict__, "_module": None, "_initial": None}
+
+
+def stored(tensor: Tensor) -> Tensor:
+    """Return a copy as states hold it: detached, on the CPU, in the usual memory format."""
+    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
+def packed(params: Params, under: str) -> dict[str, Tensor]:
+    """Name some tensors ``under/name``, to keep a whole model beside other things."""
+    return {f"{under}/{name}": tensor for name, tensor in params.items()}
+
+
+def unpacked(params: Params, under: str) -> dict[str, Tensor]:
+    """Return what :func:`packed` named."""
+    start = f"{under}/"
+    return {n.removeprefix(start): tensor for n, tensor in params.items() if n.startswith(start)}
 
 
 def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
@@ -251,26 +285,34 @@ def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
                 yield full, tensor, owner
 
 
+def head_name(model: nn.Module, name: str | None = None) -> str | None:
+    """Return the name of a model's last layer: the one asked for, else its last linear layer.
+
+    Raises:
+        ConfigError: There is no layer of the name asked for.
+    """
+    modules = dict(model.named_modules())
+    if name is not None and name not in modules:
+        raise ConfigError(
+            f"The model has no layer called {name!r}. Its layers: {', '.join(list(modules)[1:])}."
+        )
+    linear = [key for key, module in modules.items() if isinstance(module, nn.Linear)]
+    return name or (linear[-1] if linear else None)
+
+
 def find_head(model: nn.Module, name: str | None = None) -> nn.Module:
     """Return a model's last layer: the one called ``name``, else its last linear layer.
 
     Raises:
         ConfigError: There is no such layer.
     """
-    modules: dict[str, nn.Module] = dict(model.named_modules())
-    if name is not None:
-        if name in modules:
-            return modules[name]
-        raise ConfigError(
-            f"The model has no layer called {name!r}. Its layers: {', '.join(list(modules)[1:])}."
-        )
-    linear: list[nn.Module] = [m for m in modules.values() if isinstance(m, nn.Linear)]
-    if not linear:
+    found = head_name(model, name)
+    if found is None:
         raise ConfigError(
             "The model has no linear layer, so its features cannot be found; name its last layer "
             "with --set head=NAME."
         )
-    return linear[-1]
+    return model.get_submodule(found)
 
 
 def as_network(model: nn.Module | Callable[..., nn.Module]) -> Network:

@@ -8,29 +8,27 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from duotone.types import ClientUpdate, Params, ServerState
+from duotone.types import ClientUpdate, Params
 
 
-def refusal(
-    update: ClientUpdate, server: ServerState, *, max_norm: float | None = None
-) -> str | None:
+def refusal(update: ClientUpdate, sent: Params, *, max_norm: float | None = None) -> str | None:
     """Return why ``update`` must not be averaged, or ``None`` if it may.
 
     Args:
         update: What a client sent.
-        server: What it was sent before training; an honest update has the same form.
+        sent: The shared part it was sent before training; an honest update has the same form.
         max_norm: Largest allowed Euclidean distance between the two, if bounded.
     """
     if not (math.isfinite(update.weight) and update.weight > 0):
         return f"its weight is {update.weight}"
-    form = _form_problem(update.shared, server.shared)
+    form = _form_problem(update.shared, sent)
     if form:
         return form
     for name, tensor in {**update.shared, **update.extra}.items():
         if tensor.is_floating_point() and not _all_finite(tensor):
             return f"{name} holds NaN or infinite values"
     if max_norm is not None:
-        norm = distance(update.shared, server.shared)
+        norm = distance(update.shared, sent)
         if norm > max_norm:
             return f"it moved by {norm:.3g}, more than the allowed {max_norm:g}"
     return None

@@ -14,12 +14,9 @@ labels there is no model to give them, and the method says so.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 from torch import Tensor, nn
 
-from duotone.federation.local import train
+from duotone.federation.local import train, turns_so_far
 from duotone.federation.method import Method
 from duotone.types import ClientData, ClientState, Latents, RoundInfo, ServerState
 
@@ -48,9 +45,7 @@ class Local(Method):
             return super().adapt(server, client, None, info)
         _, local = self.initial(info)
         model = self.load(local, info.data)
-        for turn in range(1, round(info.round * info.participation) + 1):
-            # The learning rate decays by rounds, so turns are spread over them like a member's.
-            drawn = replace(info, round=math.ceil(turn / info.participation))
+        for drawn in turns_so_far(info):
             train(model, data, self.config, drawn)
         return ClientState(self.split(model)[1])
 

@@ -14,6 +14,27 @@ MODELS = Registry(
     {
         "cnn": "duotone.models.classifiers:cnn",
         "cnn-bn": "duotone.models.classifiers:cnn_bn",
+        "thesis-cnn": "duotone.models.thesis:thesis_cnn",
+        "thesis-cnn-bn": "duotone.models.thesis:thesis_cnn_bn",
+        "digits-cnn": "duotone.models.digits:DigitsCNN",
+        "resnet8-gn": "duotone.models.resnet:ResNet8",
         "mlp": "duotone.models.classifiers:mlp",
+        "mlp-bn": "duotone.models.classifiers:mlp_bn",
     },
 )
+
+_SUMMARIES = {
+    "cnn": "two 3×3 convolutions and a hidden layer of 128, for images",
+    "cnn-bn": "cnn with BatchNorm after each layer but the last, for images",
+    "thesis-cnn": "two narrow 3×3 convolutions and two hidden layers, for images; light",
+    "thesis-cnn-bn": "thesis-cnn with BatchNorm after each layer but the last, for images",
+    "digits-cnn": "the large CNN of FedBN's digit experiments, with BatchNorm, for images",
+    "resnet8-gn": "a ResNet of 8 layers with GroupNorm, for images of about 32×32",
+    "mlp": "two hidden layers of 64, for tables and flattened images",
+    "mlp-bn": "mlp with BatchNorm after each hidden layer, for tables and flattened images",
+}
+
+
+def describe_models() -> dict[str, str]:
+    """Say in one line what each known model is, without importing any."""
+    return {name: _SUMMARIES.get(name, "from a plug-in") for name in MODELS}

@@ -1,4 +1,4 @@
-"""Small classifiers: a CNN with and without BatchNorm, and an MLP for tables."""
+"""Small classifiers: a CNN for images and an MLP for tables, with and without BatchNorm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor, nn
 
-from duotone.errors import ConfigError
+from duotone.models.shapes import image_shape
 from duotone.types import DataInfo
 
 
@@ -20,12 +20,8 @@ class SmallCNN(nn.Module):
 
     def __init__(self, data: DataInfo, *, batch_norm: bool) -> None:
         super().__init__()
-        if not data.is_image or min(data.shape[1:]) < 4:
-            raise ConfigError(
-                f"The models 'cnn' and 'cnn-bn' need images of at least 4×4 pixels; these samples "
-                f"have shape {data.shape}. Choose another model, for a table: --set model=mlp"
-            )
-        channels, height, width = data.shape
+        name = "cnn-bn" if batch_norm else "cnn"
+        channels, height, width = image_shape(data, name, smallest=4)
         self.conv1 = nn.Conv2d(channels, 32, 3, padding=1)
         self.norm1 = nn.BatchNorm2d(32) if batch_norm else nn.Identity()
         self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
@@ -48,19 +44,26 @@ class SmallCNN(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two hidden layers of 64 for feature vectors; images are flattened."""
+    """Two hidden layers of 64 for feature vectors; images are flattened.
 
-    def __init__(self, data: DataInfo) -> None:
+    Args:
+        data: The form of the samples.
+        batch_norm: Whether BatchNorm follows both hidden layers.
+    """
+
+    def __init__(self, data: DataInfo, *, batch_norm: bool) -> None:
         super().__init__()
         self.fc1 = nn.Linear(math.prod(data.shape), 64)
+        self.norm1 = nn.BatchNorm1d(64) if batch_norm else nn.Identity()
         self.fc2 = nn.Linear(64, 64)
+        self.norm2 = nn.BatchNorm1d(64) if batch_norm else nn.Identity()
         self.head = nn.Linear(64, data.outputs)
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, or one number per target."""
-        x = self.relu(self.fc1(x.flatten(1)))
-        scores: Tensor = self.head(self.relu(self.fc2(x)))
+        x = self.relu(self.norm1(self.fc1(x.flatten(1))))
+        scores: Tensor = self.head(self.relu(self.norm2(self.fc2(x))))
         return scores
 
 
@@ -75,5 +78,10 @@ def cnn_bn(data: DataInfo) -> nn.Module:
 
 
 def mlp(data: DataInfo) -> nn.Module:
-    """Build the MLP."""
-    return MLP(data)
+    """Build the MLP without normalisation."""
+    return MLP(data, batch_norm=False)
+
+
+def mlp_bn(data: DataInfo) -> nn.Module:
+    """Build the MLP with BatchNorm."""
+    return MLP(data, batch_norm=True)

@@ -102,7 +102,8 @@ def plan_run(
     population = _population(dataset, partition, base.style, base.seed)
     device = _device(base.device)
     if model is None:
-        base = base.model_copy(update={"model": "cnn-bn" if population.info.is_image else "mlp"})
+        default = "cnn-bn" if population.info.is_image else kind.table_model
+        base = base.model_copy(update={"model": default})
         model = MODELS.load(str(base.model))
     elif base.model is None:
         base = base.model_copy(update={"model": model_name(model)})

@@ -1,0 +1,97 @@
+"""Ditto: one model for everybody, and beside it one for each client that stays near it.
+
+Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML
+2021, Algorithm 1.
+
+**Shared:** a whole model, trained exactly as in FedAvg. **Local:** a second whole model per client,
+BatchNorm statistics included. **Explains:** where a client's own model has moved away from the
+shared one, against the pull, its data made it.
+
+==========  =====================================
+paper       code
+==========  =====================================
+w^t         ``ServerState.shared``
+v_k         ``ClientState.extra["own/…"]``
+λ           ``lam``
+h_k(v; w^t) ``proximal_loss(w^t, lam, …)``, Eq. (1)
+==========  =====================================
+
+*Members* use their own model v_k. *Newcomers* with labels start v from the shared model and train
+it for one round's epochs under the same pull (few-shot). Without labels they have no model of their
+own, and the shared one is not what Ditto is judged by: not served; use ``fedavg`` for that.
+
+*Deviations.* The paper takes the two steps of a batch in turn; they do not touch one another, so
+here one model passes over the same batches after the other, with the same result. A client's v
+starts from the shared model at its first turn; in the authors' code it starts from the initial
+network, and a member that is never drawn keeps an untrained model.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from duotone.federation.local import proximal_loss, train
+from duotone.federation.method import Method, MethodSettings, packed, unpacked
+from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
+
+
+class DittoConfig(MethodSettings):
+    """Settings of Ditto."""
+
+    lam: float = Field(0.1, ge=0)
+    """Strength of the pull on the own model, λ (paper: from 0.05 to 2); 0 trains it alone."""
+
+
+class Ditto(Method):
+    """Average one model; let each client keep another one near it."""
+
+    name = "ditto"
+    title = "a shared model, and an own one for each client that is pulled towards it"
+    paper = (
+        "Li et al., Ditto: Fair and Robust Federated Learning Through Personalization, ICML 2021"
+    )
+    Config = DittoConfig
+    config: DittoConfig
+    newcomer_rules = ("few-shot",)
+
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train the shared model as FedAvg does, and the own model under the pull."""
+        own = self._train_own(server, client, data, info)
+        model = self.load({**server.shared, **client.local}, info.data)
+        loss = train(model, data, self.config, info)
+        shared, local = self.split(model)
+        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        return update, ClientState(local, packed(own, "own"))
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Start the own model from the shared one; a newcomer with labels then trains it."""
+        if client is not None:
+            return client
+        local = super().adapt(server, None, None, info).local
+        first = ClientState(local, packed({**server.shared, **local}, "own"))
+        if data is None:
+            return first
+        return ClientState(local, packed(self._train_own(server, first, data, info), "own"))
+
+    def personal(self, server: ServerState, client: ClientState) -> Params:
+        """Return the client's own model; the shared one only trains it."""
+        return unpacked(client.extra, "own")
+
+    def _train_own(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> Params:
+        """Take one round's steps on the own model, pulled towards the shared one as it came."""
+        model = self.load(self.personal(server, client), info.data)
+        anchor = {**server.shared, **client.local}
+        pulled = proximal_loss(anchor, self.config.lam, self.device)  # Eq. (1)
+        train(model, data, self.config, info, loss=pulled)
+        shared, local = self.split(model)
+        return {**shared, **local}

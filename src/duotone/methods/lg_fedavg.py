@@ -1,0 +1,71 @@
+"""LG-FedAvg: each client's own representation under a shared head.
+
+Liang, Liu, Ziyin, Allen, Auerbach, Brent, Salakhutdinov, Morency: *Think Locally, Act Globally:
+Federated Learning with Local and Global Representations*, 2020, Algorithm 1.
+
+**Shared:** the last layer. **Local:** every layer below it, BatchNorm statistics included.
+**Explains:** all clients read their features alike, so a local representation is whatever makes a
+client's samples readable for everybody's head.
+
+==========  =====================================
+paper       code
+==========  =====================================
+θ^ℓ_m       ``ClientState.local``
+θ^g         ``ServerState.shared``
+==========  =====================================
+
+*Members* use their own representation under the shared head. *Newcomers* with labels train a
+representation of their own under the fixed shared head, for as many passes as a member has on
+average by that round (few-shot). Without labels they are not served: the paper lets all members'
+local models vote, which would take those models from their owners.
+
+*Deviations.* The authors start from a trained FedAvg model; here training starts from scratch like
+every other method. The auxiliary losses on the representation (adversarial, self-supervised) are
+left out; the paper's main results use none.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from duotone.federation.local import train, turns_so_far
+from duotone.federation.method import Method
+from duotone.types import ClientData, ClientState, Latents, RoundInfo, ServerState
+
+
+class LGFedAvg(Method):
+    """Average the last layer; train everything together."""
+
+    name = "lg-fedavg"
+    title = "local features under a shared head, trained together"
+    paper = (
+        "Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global "
+        "Representations, 2020"
+    )
+    newcomer_rules = ("few-shot",)
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Share what is in the head."""
+        return super().is_shared(name, owner) and self.is_in_head(name)
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Keep a member's layers; train a newcomer's for as long as a member's by now."""
+        state = super().adapt(server, client, data, info)
+        if client is not None or data is None:
+            return state
+        model = self.load(self.personal(server, state), info.data)
+        own = self.parameters_of(model, "local")
+        for drawn in turns_so_far(info):
+            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
+        return ClientState(self.split(model)[1])
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the features, all local: no two clients compute them alike."""
+        features = self.features(model, x)
+        return Latents(shared=features[:, :0], local=features)

@@ -1,0 +1,121 @@
+"""PerCNN: each client's own convolutions under shared fully connected layers.
+
+The thesis that FedCD and FedVC come from compares with "PerCNN", personalisation by training local
+feature extractors, after Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao: *Federated Learning with
+Partial Model Personalization*, ICML 2022. The name does not occur in that paper or its code; this
+is its input-side personalisation with the alternating algorithm FedAlt (Algorithm 2).
+
+**Shared:** the fully connected layers and their BatchNorm. **Local:** the feature extractor: the
+convolutions and everything below the first fully connected layer, BatchNorm statistics included; in
+a network without convolutions, everything below the head. **Explains:** a client's own
+convolutions say how its inputs look different.
+
+==========  =====================================
+paper       code
+==========  =====================================
+u           ``ServerState.shared``
+v_i         ``ClientState.local``
+τ_u, τ_v    ``epochs``
+==========  =====================================
+
+In a round a client first trains its extractor under the layers it received, then those layers on
+its new extractor, ``epochs`` passes each.
+
+*Members* use their own extractor under the shared layers. *Newcomers* with labels train an
+extractor of their own under the fixed shared layers, for as many passes as a member has on average
+by that round (few-shot). Without labels they are not served.
+
+*Deviations.* The paper starts from a trained FedAvg model; here training starts from scratch like
+every other method.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from duotone.federation.local import train, turns_so_far
+from duotone.federation.method import Method, head_name
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    DataInfo,
+    Latents,
+    RoundInfo,
+    ServerState,
+)
+
+
+class PerCNN(Method):
+    """Average the fully connected layers; train extractor and layers in turn."""
+
+    name = "percnn"
+    title = "local convolutions under shared fully connected layers, trained in turn"
+    paper = (
+        "Pillutla et al., Federated Learning with Partial Model Personalization, ICML 2022; named "
+        "PerCNN by the thesis of FedCD and FedVC"
+    )
+    newcomer_rules = ("few-shot",)
+    _shared_layers: tuple[str, ...] = ("head.",)
+
+    def build(self, data: DataInfo) -> nn.Module:
+        """Build the network, and see where its extractor ends."""
+        model = super().build(data)
+        self._shared_layers = layers_above_extractor(model, self.config.head)
+        return model
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Share what is above the extractor."""
+        return super().is_shared(name, owner) and name.startswith(self._shared_layers)
+
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train the local part, then the shared one (FedAlt)."""
+        model = self.load(self.personal(server, client), info.data)
+        own, common = (self.parameters_of(model, part) for part in ("local", "shared"))
+        train(model, data, self.config, info, parameters=own, phase="local")
+        loss = train(model, data, self.config, info, parameters=common, phase="shared")
+        shared, local = self.split(model)
+        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        return update, ClientState(local)
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Keep a member's extractor; train a newcomer's for as long as a member's by now."""
+        state = super().adapt(server, client, data, info)
+        if client is not None or data is None:
+            return state
+        model = self.load(self.personal(server, state), info.data)
+        own = self.parameters_of(model, "local")
+        for drawn in turns_so_far(info):
+            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
+        return ClientState(self.split(model)[1])
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the features, all local: they begin in convolutions no two clients share."""
+        features = self.features(model, x)
+        return Latents(shared=features[:, :0], local=features)
+
+
+def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[str, ...]:
+    """Return the starts of the tensor names above a network's feature extractor.
+
+    The extractor ends before the first fully connected layer; without convolutions, before the
+    head. Layers count in the order in which the network holds them.
+    """
+    modules = dict(model.named_modules())
+    is_convolutional = any(isinstance(module, _ConvNd) for module in modules.values())
+    last = head_name(model, head)
+    linear = [name for name, module in modules.items() if isinstance(module, nn.Linear)]
+    first = linear[0] if is_convolutional and linear else last
+    if first is None:
+        return ("head.",)
+    names = list(modules)
+    return tuple(f"{name}." for name in names[names.index(first) :])
