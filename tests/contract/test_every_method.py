@@ -20,14 +20,16 @@ from duotone.types import ClientState, RoundInfo
 EVERY = sorted(METHODS)
 
 
-def make(name, network=cnn_bn):
+def make(name, network=cnn_bn, **settings):
     kind = METHODS.load(name)
-    return kind(kind.Config(), as_network(network))
+    return kind(kind.Config(**settings), as_network(network))
 
 
-def trained(name, *, rounds=3, sampled=2, seed=0, backend=None, start=None, states=None):
+def trained(
+    name, *, rounds=3, sampled=2, seed=0, backend=None, start=None, states=None, **settings
+):
     population = make_population()
-    method = make(name)
+    method = make(name, **settings)
     states = MemoryStates() if states is None else states
     results = list(
         federate(
@@ -75,7 +77,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_local_ever_leaves_a_client(name):
-    method, _, results, states = trained(name)
+    # Several batches per epoch: after one step a client's own model and the shared one are equal.
+    method, _, results, states = trained(name, batch_size=8)
     model = method.build(make_population().info)
     _, local = method.split(model)
     servers = [method.start(results[0].info), *(result.server for result in results)]
@@ -89,7 +92,11 @@ def test_nothing_local_ever_leaves_a_client(name):
             sent = [*update.shared.values(), *update.extra.values()]
             for key, secret in {**kept.local, **kept.extra}.items():
                 if secret.numel() > 4 and secret.unique().numel() > 1:
-                    is_secret = not any(torch.equal(tensor, secret) for tensor in known)
+                    # What training left where the server had put it is nobody's secret.
+                    is_secret = not any(
+                        tensor.shape == secret.shape and torch.allclose(tensor, secret, atol=1e-6)
+                        for tensor in known
+                    )
                     leaks = [tensor for tensor in sent if torch.equal(tensor, secret)]
                     assert not (is_secret and leaks), f"{key} left client {update.client}"
 

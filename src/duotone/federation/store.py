@@ -115,9 +115,13 @@ class FolderStore:
             path.unlink()
 
     def _write(self, name: str, first: Params, extra: Params) -> None:
-        # Safetensors wants contiguous tensors that own their memory.
-        tensors = {f"main/{key}": tensor.contiguous() for key, tensor in first.items()}
-        tensors |= {f"extra/{key}": tensor.contiguous() for key, tensor in extra.items()}
+        # Safetensors wants contiguous tensors that own their memory, and two names may share one.
+        copied = {"main": first, "extra": extra}
+        tensors = {
+            f"{part}/{key}": tensor.clone(memory_format=torch.contiguous_format)
+            for part, params in copied.items()
+            for key, tensor in params.items()
+        }
         content = save_tensors(tensors)
         with disk_errors(self.folder / name), open(self.folder / name, "wb") as file:
             file.write(content)

@@ -140,5 +140,5 @@ class APFL(Method):
 
         with training_mode(model, None, min(len(data), self.config.batch_size)):
             loss = run_epochs(step, data, self.config, info)
-        kept = packed(own, "own") | packed(buffers, "mixed") | {"alpha": alpha}
-        return {name: stored(tensor) for name, tensor in kept.items()}, loss
+        state = packed(own, "own") | packed(buffers, "mixed") | {"alpha": alpha}
+        return {name: stored(tensor) for name, tensor in state.items()}, loss
