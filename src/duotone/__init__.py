@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duotone.methods import METHODS as methods
     from duotone.runs import Run, load_run, resume, run
     from duotone.runs.compare import compare
+    from duotone.runs.study import run_study as study
 
 _WHERE = {
     "Dataset": "duotone.data.dataset:Dataset",
@@ -35,6 +36,7 @@ _WHERE = {
     "methods": "duotone.methods:METHODS",
     "resume": "duotone.runs:resume",
     "run": "duotone.runs:run",
+    "study": "duotone.runs.study:run_study",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "methods",
     "resume",
     "run",
+    "study",
 ]
 
 

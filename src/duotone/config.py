@@ -22,7 +22,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -62,6 +62,8 @@ class RunConfig(Settings):
     """What newcomers start from; auto is the best the method can use."""
     shots: int | None = Field(None, ge=1)
     """Labelled samples a newcomer has in few-shot; by default all of its training samples."""
+    curve: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 5, 20)
+    """Numbers of labelled samples at which newcomers are also scored in the end; [] for none."""
     latents: int = Field(200, ge=0)
     """Samples per client and split whose representation is saved; 0 saves none."""
     max_norm: float | None = Field(None, gt=0)
@@ -194,12 +196,23 @@ def parse_assignment(text: str) -> dict[str, Any]:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value
+    return placed(key, parsed)
+
+
+def placed(key: str, value: Any) -> dict[str, Any]:
+    """Return the nested mapping in which a setting has a value.
+
+    A key without a dot that is not a setting of the run belongs to the method.
+
+    >>> placed("lr", 0.05)
+    {'method': {'lr': 0.05}}
+    """
     path = key.split(".")
-    if key in NAME_OF_TABLE and isinstance(parsed, str):
+    if key in NAME_OF_TABLE and isinstance(value, str):
         path = [key, NAME_OF_TABLE[key]]
     elif len(path) == 1 and key not in RunConfig.model_fields:
         path = ["method", key]
     for part in reversed(path):
-        parsed = {part: parsed}
-    result: dict[str, Any] = parsed
+        value = {part: value}
+    result: dict[str, Any] = value
     return result

@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
-from duotone.cli import looking, running
+from duotone.cli import comparing, looking, running
 from duotone.cli.app import app
 from duotone.errors import DuotoneError
 
-__all__ = ["looking", "main", "running"]  # importing a module of commands registers them
+__all__ = [
+    "comparing",
+    "looking",
+    "main",
+    "running",
+]  # importing a module of commands registers them
 
 
 def main() -> None:

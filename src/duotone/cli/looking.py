@@ -1,4 +1,4 @@
-"""Commands that look: runs, show, compare, methods, datasets, data import, partition, doctor."""
+"""Commands that look: runs, show, methods, datasets, data import, partition, doctor."""
 
 from __future__ import annotations
 
@@ -151,45 +151,6 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Put finished runs beside each other; runs on different data or partitions are refused.
-
-    Example:
-
-      duotone compare runs/demo/local runs/demo/fedavg
-    """
-    from duotone.runs import list_runs, load_run
-    from duotone.runs.compare import compare as compare_runs
-
-    # A folder of runs, such as --seeds makes, stands for the runs in it.
-    runs = [
-        found
-        for path in runs
-        for found in ([path] if (path / "run.json").exists() else [r.path for r in list_runs(path)])
-        or [path]
-    ]
-    result = compare_runs(runs, anyway=anyway)
-    if as_json:
-        show_json(result.to_dicts())
-        return
-    opened = [load_run(path) for path in runs]
-    show(
-        results_table(
-            [
-                (f"{r.config.method['name']} seed {r.config.seed} ({r.path})", r.summary)
-                for r in opened
-            ]
-        )
-    )
-
-
-@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show one method in full.")] = None,
     as_json: JsonOption = False,
@@ -260,7 +221,7 @@ def datasets(as_json: JsonOption = False) -> None:
 
 @data_app.command(name="import")
 def import_data(
-    name: Annotated[str, typer.Argument(help="mnist, mnist-m, svhn or usps.")],
+    name: Annotated[str, typer.Argument(help="cifar10, mnist, mnist-m, svhn or usps.")],
     path: Annotated[Path, typer.Argument(help="The folder with the official files.")],
 ) -> None:
     """Read a data set's official files once and keep it in the user cache.

@@ -8,8 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-RULES = {"zero-shot": "nothing", "label-free": "inputs", "few-shot": "labels"}
-"""What newcomers start from, in a word."""
+from duotone.words import RULES as RULES
 
 
 def table(*columns: str, title: str | None = None) -> Table:

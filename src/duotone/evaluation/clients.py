@@ -42,7 +42,7 @@ class Serving:
         server: The server's state.
         info: The round.
         rule: What newcomers start from.
-        shots: Labelled samples a newcomer has; all of its training samples if ``None``.
+        shots: Samples a newcomer has, if not all of its training samples.
     """
 
     server: ServerState
@@ -70,9 +70,8 @@ class Serving:
         """Return what a newcomer may show of its training data."""
         if self.rule == "zero-shot":
             return None
-        if self.rule == "label-free":
-            return data.without_labels()
-        return data if self.shots is None else data.first(self.shots)
+        given = data if self.shots is None else data.first(self.shots)
+        return given.without_labels() if self.rule == "label-free" else given
 
 
 @dataclass(frozen=True, slots=True)

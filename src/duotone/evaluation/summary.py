@@ -58,9 +58,11 @@ def summarise(table: pl.DataFrame) -> dict[str, Score]:
 
     ``….selected`` is the same at the validation-selected round. ``member.worst_decile`` is the mean
     of the worst tenth of the clients (at least one), ``member.worst`` the worst client.
+    ``newcomer.accuracy@5`` is a point of the newcomer curve.
     """
     scores: dict[str, Score] = {}
-    evaluated = table.filter(pl.col("metric").is_in(list(DIRECTIONS)))
+    measured = pl.col("metric").str.split("@").list.first()
+    evaluated = table.filter(measured.is_in(list(DIRECTIONS)))
     if evaluated.is_empty():
         return scores
     rounds = {"": int(evaluated["round"].max())}  # type: ignore[arg-type]
@@ -73,7 +75,9 @@ def summarise(table: pl.DataFrame) -> dict[str, Score]:
             key=lambda item: (str(item[0][0]), str(item[0][1])),
         ):
             name = str(metric)
-            direction = DIRECTIONS[name]
+            if "@" in name and suffix:  # the curve belongs to the last round
+                continue
+            direction = DIRECTIONS[name.partition("@")[0]]
             values = sorted(rows["value"].to_list(), reverse=direction == "lower")
             scores[f"{kind}.{name}{suffix}"] = _score(values, direction)
             if name == headline(table["metric"]):

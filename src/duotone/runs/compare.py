@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import polars as pl
 
 from duotone.errors import RunError
-from duotone.runs import Run, load_run
+from duotone.runs import Run, list_runs, load_run
+from duotone.runs.pooled import Entry, pooled_results, refuse_unequal
+from duotone.runs.study_results import read_results
 
 
 def compare(runs: Sequence[Run | str | Path], *, anyway: bool = False) -> pl.DataFrame:
@@ -24,7 +27,7 @@ def compare(runs: Sequence[Run | str | Path], *, anyway: bool = False) -> pl.Dat
     """
     opened = [item if isinstance(item, Run) else load_run(item) for item in runs]
     if not anyway:
-        _refuse_unequal(opened)
+        refuse_unequal(opened)
     rows: list[dict[str, Any]] = []
     for item in opened:
         summary, config = item.summary, item.config
@@ -44,29 +47,57 @@ def compare(runs: Sequence[Run | str | Path], *, anyway: bool = False) -> pl.Dat
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _refuse_unequal(runs: Sequence[Run]) -> None:
-    """Runs of one seed must share data and partition; runs of other seeds, their description."""
-    first = runs[0]
-    by_seed = {first.config.seed: first}
-    for run in runs[1:]:
-        for what in ("data", "style", "partition"):
-            a, b = getattr(first.config, what), getattr(run.config, what)
-            if a != b:
-                raise _unequal(first, run, f"{what} {_brief(a, b)} against {_brief(b, a)}")
-        twin = by_seed.setdefault(run.config.seed, run)
-        for what in ("data_fingerprint", "partition_fingerprint"):
-            if twin.folder.facts()[what] != run.folder.facts()[what]:
-                raise _unequal(twin, run, f"the {what.replace('_', ' ')} differs")
+def compare_entries(
+    entries: Sequence[Entry], *, reference: str | None = None, anyway: bool = False
+) -> dict[str, Any]:
+    """Return the scores of entries over their seeds, and the paired comparison with one of them.
+
+    Args:
+        entries: Runs by entry, as :func:`duotone.runs.pooled.pool` makes them.
+        reference: The entry the others are compared with; by default the first.
+        anyway: Show even what was not made from the same data and partition; such entries have
+            no clients in common, so nothing is tested.
+
+    Raises:
+        ConfigError: No entry is called like the reference.
+        RunError: A run is unfinished, runs differ in data or partition, or a seed is there twice.
+    """
+    _refuse_repeated(entries)
+    pairs = True
+    try:
+        refuse_unequal([run for entry in entries for run in entry.runs])
+    except RunError:
+        if not anyway:
+            raise
+        pairs = False
+    results = pooled_results(entries, reference)
+    return results if pairs else {**results, "comparisons": [], "mean_ranks": {}}
 
 
-def _unequal(first: Run, second: Run, difference: str) -> RunError:
-    return RunError(
-        f"{first.path} and {second.path} cannot be compared: {difference}. A difference in scores "
-        "would say nothing about the methods; --anyway shows them all the same."
-    )
+def _refuse_repeated(entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        for first, second in itertools.pairwise(entry.runs):
+            if first.config.seed == second.config.seed:
+                raise RunError(
+                    f"{first.path} and {second.path} are the same run with the same seed, which "
+                    "would count twice; give one of them."
+                )
 
 
-def _brief(value: Any, other: Any) -> str:
-    if isinstance(value, dict) and isinstance(other, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items() if other.get(k) != v) or "{}"
-    return str(value)
+def runs_below(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return the runs that folders stand for, and what a study calls each ("" outside of one).
+
+    A run stands for itself, a study for the runs its entries were given, which leaves out those
+    that lost its search; any other folder for all runs below it.
+    """
+    found: dict[Path, str] = {}
+    for path in paths:
+        if (path / "study.json").exists():
+            for entry in read_results(path)["entries"]:
+                found |= {path / run: str(entry["name"]) for run in entry["runs"]}
+        elif (path / "run.json").exists():
+            found[path] = ""
+        else:
+            below = list_runs(path)
+            found |= {run.path: "" for run in below} if below else {path: ""}
+    return found

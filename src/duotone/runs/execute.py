@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
+from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.latents import collect_latents
 from duotone.evaluation.summary import headline, selected_round, summarise
 from duotone.federation.backends import Backend
@@ -138,8 +139,13 @@ def _train(
             is_due = number % config.evaluate_every == 0 or number == config.rounds
             if is_due:
                 serving = Serving(result.server, result.info, plan.rule, config.shots)
-                rows += evaluate(serving, clients, population, store, backend)
-                scores = headline_scores(rows)
+                found = evaluate(serving, clients, population, store, backend)
+                scores = headline_scores(found)
+                if number == config.rounds and config.curve:
+                    found += newcomer_curve(
+                        plan.method, serving, config.curve, found, population, store, backend
+                    )
+                rows += found
             notes = {"metrics_bytes": folder.append_metrics(rows), "scores": scores}
             store.commit(number, result.server, notes)
             folder.log(f"round {number} committed {scores if is_due else ''}")

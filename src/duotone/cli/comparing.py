@@ -1,0 +1,153 @@
+"""Commands that compare: study, compare."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duotone.cli.app import OUTPUT, JsonOption, QuietOption, app, show, show_json, talk
+from duotone.cli.tables import results_table, table
+
+if TYPE_CHECKING:
+    from duotone.runs.study_plan import StudyPlan
+    from duotone.runs.tables import PlainTable
+
+
+@app.command()
+def study(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The study, a TOML file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The study's folder; by default ./runs/ and the file's name.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and list the runs, train nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run several methods with several seeds and compare them; call it again to continue.
+
+    Examples:
+
+      duotone study studies/target-shift.toml --dry-run
+
+      duotone study studies/target-shift.toml
+    """
+    from duotone.cli.study_progress import StudyDisplay
+    from duotone.errors import TrainingError
+    from duotone.runs.study import execute_study
+    from duotone.runs.study_plan import plan_study
+
+    plan = plan_study(file, out)
+    if dry_run:
+        _show_runs(plan, as_json)
+        return
+    try:
+        with StudyDisplay(talk(), quiet=quiet) as display:
+            done = execute_study(plan, [display])
+    except KeyboardInterrupt:
+        again = shlex.join(["duotone", "study", str(file), *(["--out", str(out)] if out else [])])
+        talk().print(f"Stopped; what is committed is safe. Continue with: {again}", soft_wrap=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        show_json(done.results)
+    else:
+        _show_results(done.results)
+        show(f"Written: {done.path / 'study.md'} and {done.path / 'study.json'}")
+    if done.failed:
+        reasons = "; ".join(f"{run}: {error}" for run, error in done.failed.items())
+        raise TrainingError(
+            f"{len(done.failed)} of {plan.total} runs failed ({reasons}). The results are those of "
+            "the others; calling the study again tries these once more."
+        )
+
+
+def _show_runs(plan: StudyPlan, as_json: bool) -> None:
+    from duotone.runs.study import planned_runs
+
+    rows = planned_runs(plan)
+    if as_json:
+        show_json(rows)
+        return
+    result = table("entry", "searched", ">seed", "status", "folder")
+    for row in rows:
+        searched, folder = row["searched"] or "–", row["run"] or "–"
+        result.add_row(row["entry"], searched, str(row["seed"]), row["status"], folder)
+    show(result)
+    finished = sum(row["status"] == "finished" for row in rows)
+    show(f"{len(rows)} runs, {finished} of them finished.")
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
+    reference: Annotated[
+        str | None,
+        typer.Option(help="The entry the others are compared with; by default the first."),
+    ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put finished runs beside each other; runs on different data or partitions are refused.
+
+    Runs that differ only in their seed are pooled, and tested against the first or --reference.
+
+    Examples:
+
+      duotone compare runs/demo/local runs/demo/fedavg
+
+      duotone compare runs/target-shift --reference local
+    """
+    from duotone.runs import load_run
+    from duotone.runs.compare import compare as compare_runs
+    from duotone.runs.compare import compare_entries, runs_below
+    from duotone.runs.pooled import pool
+
+    names = runs_below(runs)
+    opened = [load_run(path) for path in names]
+    entries = pool(opened, names)
+    has_seeds = any(entry.runs[0].config.seed != entry.runs[-1].config.seed for entry in entries)
+    if has_seeds or reference is not None:
+        results = compare_entries(entries, reference=reference, anyway=anyway)
+        if as_json:
+            show_json(results)
+        else:
+            _show_results(results)
+        return
+    rows = compare_runs(opened, anyway=anyway)
+    if as_json:
+        show_json(rows.to_dicts())
+        return
+    show(
+        results_table(
+            [
+                (f"{r.config.method['name']} seed {r.config.seed} ({r.path})", r.summary)
+                for r in opened
+            ]
+        )
+    )
+
+
+def _show_results(results: Mapping[str, Any]) -> None:
+    from duotone.runs.tables import result_tables
+
+    for found in result_tables(results, brief=True):
+        _show_table(found)
+
+
+def _show_table(found: PlainTable) -> None:
+    result = table(*found.columns, title=found.title)
+    for row in found.rows:
+        result.add_row(*row)
+    show(result)
+    show(found.note)

@@ -1,0 +1,253 @@
+"""Pool runs that differ only in their seed, and compare what is left.
+
+Several seeds of one configuration are one *entry*. Its scores are means over seeds with a
+confidence interval; entries are compared in pairs, on the same clients of the same seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from duotone.config import RunConfig, validated
+from duotone.errors import ConfigError, RunError
+from duotone.evaluation.metrics import DIRECTIONS
+from duotone.evaluation.statistics import (
+    Comparison,
+    Pair,
+    compare_pairs,
+    estimate,
+    holm,
+    mean_ranks,
+    verdict,
+)
+from duotone.methods import METHODS
+from duotone.partition import resolve_settings
+from duotone.registry import did_you_mean
+from duotone.runs import Run
+
+NOT_IN_RESULTS = ("seed", "backend", "workers", "device")
+"""Settings that make no other entry: the seed, and how a result is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Runs that differ only in their seed.
+
+    Attributes:
+        name: What tables call it.
+        runs: One run per seed, finished.
+    """
+
+    name: str
+    runs: tuple[Run, ...]
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that make an entry, flat: ``{"rounds": 3, "method.lr": 0.1}``.
+
+    Settings that a resolved configuration lacks, because they came later, count as their defaults.
+    """
+    values = config.model_dump(exclude=set(NOT_IN_RESULTS))
+    method, partition = dict(config.method), dict(config.partition)
+    try:
+        kind = METHODS.load(str(method.pop("name")))
+        settings = validated(kind.Config, method, owner="the method")
+        values["method"] = {"name": config.method["name"], **settings.model_dump()}
+        scheme = str(partition.pop("scheme"))
+        values["partition"] = {"scheme": scheme, **resolve_settings(scheme, partition).model_dump()}
+    except ConfigError:
+        # A plug-in that is not here any more: its settings are compared as they were written.
+        pass
+    found: dict[str, Any] = json.loads(json.dumps(dict(flat(values))))
+    return found
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings by their dotted names; what is ``None`` is left out."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield prefix + key, value
+
+
+def differing(identities: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the settings that are not the same in all, in their order."""
+    names = dict.fromkeys(name for found in identities for name in found)
+    return [
+        name for name in names if any(i.get(name) != identities[0].get(name) for i in identities)
+    ]
+
+
+def pool(runs: Sequence[Run], names: Mapping[Path, str]) -> list[Entry]:
+    """Put the seeds of each configuration together, in the order they first occur.
+
+    Args:
+        runs: Finished runs.
+        names: What a run's entry is called, by the run's folder, where that is known. Others are
+            called by their method and, where that is not enough, by the settings that differ.
+    """
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        key = names.get(run.path, "") + json.dumps(identity(run.config), sort_keys=True)
+        found.setdefault(key, []).append(run)
+    called = _names([group[0] for group in found.values()], names)
+    return [
+        Entry(name, tuple(sorted(group, key=lambda run: run.config.seed)))
+        for name, group in zip(called, found.values(), strict=True)
+    ]
+
+
+def _names(runs: Sequence[Run], names: Mapping[Path, str]) -> list[str]:
+    """Return a different name for each run."""
+    short = [names.get(run.path) or str(run.config.method["name"]) for run in runs]
+    identities = [identity(run.config) for run in runs]
+    result: list[str] = []
+    for name, own in zip(short, identities, strict=True):
+        rivals = [i for i, other in zip(identities, short, strict=True) if other == name]
+        details = ", ".join(
+            f"{key.removeprefix('method.')}={own.get(key, '–')}" for key in differing(rivals)
+        )
+        result.append(f"{name} ({details})" if details else name)
+    return result
+
+
+def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str, Any]:
+    """Return the scores of entries over their seeds, and their comparison with one of them.
+
+    Args:
+        entries: What to compare; all on the same data and partition.
+        reference: The name of the entry the others are compared with; by default the first.
+
+    Raises:
+        ConfigError: No entry is called like the reference.
+    """
+    names = [entry.name for entry in entries]
+    reference = reference or names[0]
+    if reference not in names:
+        raise ConfigError(
+            f"There is no entry {reference!r} to compare with.{did_you_mean(reference, names)} "
+            f"There are: {', '.join(names)}."
+        )
+    with_runs = [entry for entry in entries if entry.runs]
+    metric = str(with_runs[0].runs[0].summary["headline"]) if with_runs else None
+    return {
+        "headline": metric,
+        "reference": reference,
+        "entries": [_entry_results(entry) for entry in entries],
+        "comparisons": _comparisons(with_runs, reference, metric) if metric else [],
+        "mean_ranks": {
+            f"{kind}.{metric}": mean_ranks(_values(with_runs, kind, metric), DIRECTIONS[metric])
+            for kind in ("member", "newcomer")
+            if metric
+        },
+    }
+
+
+def _entry_results(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "seeds": [run.config.seed for run in entry.runs],
+        "newcomer_rule": entry.runs[0].summary["newcomer_rule"] if entry.runs else None,
+        "scores": pooled_scores([run.summary["scores"] for run in entry.runs]),
+        "seconds": sum(run.folder.facts()["seconds"] for run in entry.runs),
+    }
+
+
+def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return for each score its mean over seeds, the interval, and the mean spread over clients.
+
+    Args:
+        runs: The ``scores`` of each seed's summary.
+    """
+    result: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(name for scores in runs for name in scores):
+        found = [scores[name] for scores in runs if name in scores]
+        result[name] = {
+            **asdict(estimate([score["value"] for score in found])),
+            "std": sum(score["std"] for score in found) / len(found),
+            "direction": found[0]["direction"],
+            "clients": found[0]["n"],
+        }
+    return result
+
+
+def _values(entries: Sequence[Entry], kind: str, metric: str) -> dict[str, dict[Pair, float]]:
+    """Return for each entry what each client of each seed reached in the last round."""
+    values: dict[str, dict[Pair, float]] = {}
+    for entry in entries:
+        values[entry.name] = {}
+        for run in entry.runs:
+            last = run.metrics.filter(
+                (pl.col("round") == run.summary["rounds"])
+                & (pl.col("kind") == kind)
+                & (pl.col("metric") == metric)
+            )
+            for client, value in last.select("client", "value").iter_rows():
+                values[entry.name][run.config.seed, client] = value
+    return values
+
+
+def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[dict[str, Any]]:
+    """Compare each entry with the reference; p is corrected for all that is compared here."""
+    direction = DIRECTIONS[metric]
+    found: list[tuple[str, str, Comparison]] = []
+    for kind in ("member", "newcomer"):
+        values = _values(entries, kind, metric)
+        for name, own in values.items():
+            if name != reference:
+                comparison = compare_pairs(own, values.get(reference, {}), direction)
+                if comparison is not None:
+                    found.append((name, f"{kind}.{metric}", comparison))
+    corrected = holm([comparison.p for _, _, comparison in found])
+    return [
+        {
+            "entry": name,
+            "reference": reference,
+            "score": score,
+            **asdict(comparison),
+            "corrected_p": p,
+            "verdict": verdict(comparison, p, direction),
+        }
+        for (name, score, comparison), p in zip(found, corrected, strict=True)
+    ]
+
+
+def refuse_unequal(runs: Sequence[Run]) -> None:
+    """Refuse runs whose scores differ for other reasons than what was run.
+
+    Runs of one seed must share data and partition; runs of other seeds, their description.
+
+    Raises:
+        RunError: Two runs differ in data, style or partition.
+    """
+    first = runs[0]
+    by_seed = {first.config.seed: first}
+    for run in runs[1:]:
+        for what in ("data", "style", "partition"):
+            a, b = getattr(first.config, what), getattr(run.config, what)
+            if a != b:
+                raise _unequal(first, run, f"{what} {_brief(a, b)} against {_brief(b, a)}")
+        twin = by_seed.setdefault(run.config.seed, run)
+        for what in ("data_fingerprint", "partition_fingerprint"):
+            if twin.folder.facts()[what] != run.folder.facts()[what]:
+                raise _unequal(twin, run, f"the {what.replace('_', ' ')} differs")
+
+
+def _unequal(first: Run, second: Run, difference: str) -> RunError:
+    return RunError(
+        f"{first.path} and {second.path} cannot be compared: {difference}. A difference in scores "
+        "would say nothing about the methods; duotone compare --anyway shows them all the same."
+    )
+
+
+def _brief(value: Any, other: Any) -> str:
+    if isinstance(value, dict) and isinstance(other, dict):
+        return ", ".join(f"{k}={v}" for k, v in value.items() if other.get(k) != v) or "{}"
+    return str(value)

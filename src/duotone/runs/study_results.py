@@ -1,0 +1,138 @@
+"""The results of a study: ``study.json`` for machines, ``study.md`` for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from duotone.errors import RunError
+from duotone.federation.store import write_atomically
+from duotone.runs import Run
+from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
+from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
+from duotone.runs.tables import result_tables, settings_tables
+
+
+@dataclass
+class Record:
+    """What is known of an entry so far.
+
+    Attributes:
+        scores: Validation scores of what was tried, by its place among the choices.
+        errors: Why a try failed, likewise.
+        chosen: What the entry's own runs are made with.
+        runs: The entry's own runs.
+        failed: Why a run of its own failed, by seed.
+        seconds: How long its runs took, those of the search included.
+        done: How many of its runs are over.
+    """
+
+    scores: dict[int, float] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    chosen: Choice | None = None
+    runs: list[Run] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    done: int = 0
+
+
+def write_results(plan: StudyPlan, records: Mapping[str, Record]) -> None:
+    """Write the results as they stand.
+
+    Args:
+        plan: The study.
+        records: What is known of each entry, by its name.
+
+    Raises:
+        RunError: The data has changed since some of the runs were made.
+    """
+    runs = [run for record in records.values() for run in record.runs]
+    if runs:
+        refuse_unequal(runs)
+    results = study_results(plan, records)
+    content = json.dumps(results, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(plan.out / "study.json", content.encode())
+    write_atomically(plan.out / "study.md", study_markdown(results).encode())
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Return a study's ``study.json``.
+
+    Raises:
+        RunError: It is missing or damaged.
+    """
+    try:
+        content = json.loads((path / "study.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path / 'study.json'} cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise RunError(f"{path / 'study.json'} is damaged: it holds no table.")
+    return content
+
+
+def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, Any]:
+    """Return what ``study.json`` says."""
+    entries = [Entry(entry.name, tuple(records[entry.name].runs)) for entry in plan.entries]
+    pooled = pooled_results(entries, plan.reference)
+    configs = [(records[e.name].chosen or e.choices[0]).config for e in plan.entries]
+    identities = [identity(config) for config in configs]
+    differ = set(differing(identities))
+    prefix = f"newcomer.{pooled['headline']}@"
+    for entry, own, found in zip(plan.entries, identities, pooled["entries"], strict=True):
+        found["settings"] = {name: value for name, value in own.items() if name in differ}
+        found |= _entry_facts(plan, entry, records[entry.name])
+        found["curve"] = {
+            name.removeprefix(prefix): score
+            for name, score in found["scores"].items()
+            if name.startswith(prefix)
+        }
+    return {
+        "title": plan.config.title,
+        "complete": sum(record.done for record in records.values()) == plan.total,
+        "seeds": plan.config.seeds,
+        "settings": {name: v for name, v in identities[0].items() if name not in differ},
+        **pooled,
+    }
+
+
+def _entry_facts(plan: StudyPlan, entry: StudyEntry, record: Record) -> dict[str, Any]:
+    def relative(path: Path) -> str:
+        return path.relative_to(plan.out).as_posix()
+
+    searched = [
+        {
+            "values": dict(choice.searched),
+            "score": record.scores.get(place),
+            "error": record.errors.get(place),
+            "chosen": choice is record.chosen,
+            "run": relative(plan.place(entry, choice, plan.config.seeds[0])),
+        }
+        for place, choice in enumerate(entry.choices)
+        if choice.searched and (place in record.scores or place in record.errors)
+    ]
+    return {
+        "chosen": dict(record.chosen.searched) if record.chosen else None,
+        "search": searched,
+        "runs": [relative(run.path) for run in record.runs],
+        "failed": {str(seed): error for seed, error in record.failed.items()},
+    }
+
+
+def study_markdown(results: Mapping[str, Any]) -> str:
+    """Return the results of a study as a readable page."""
+    seeds = ", ".join(map(str, results["seeds"]))
+    head = f"# {results['title'] or 'Study'}\n\nSeeds: {seeds}.\n"
+    if not results["complete"]:
+        head += "\nThe study is not complete yet; these are the results so far.\n"
+    failed = [
+        f"- {entry['name']}, seed {seed}: {error}\n"
+        for entry in results["entries"]
+        for seed, error in entry["failed"].items()
+    ]
+    if failed:
+        head += "\nFailed runs:\n\n" + "".join(failed)
+    tables = [*result_tables(results), *settings_tables(results)]
+    return "\n".join([head, *(table.markdown() for table in tables)])

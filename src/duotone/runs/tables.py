@@ -1,0 +1,260 @@
+"""Pooled results as plain tables: the same for Markdown and for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duotone.words import RULES
+
+NOTHING = "–"
+_SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}
+_CALLED = {"auc": "AUC", "f1": "F1", "mse": "MSE", "mae": "MAE", "r2": "R²"}
+_SHARES = ("accuracy", "auc", "f1")
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTable:
+    """A table of text.
+
+    Attributes:
+        title: What it shows.
+        columns: Their headings; one that starts with ">" is aligned to the right.
+        rows: The cells.
+        note: How to read it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """Return the table as a section of a Markdown page."""
+        names = [column.removeprefix(">") for column in self.columns]
+        heads, *cells = ([cell.replace("|", "\\|") for cell in row] for row in (names, *self.rows))
+        widths = [max(3, *map(len, column)) for column in zip(heads, *cells, strict=True)]
+        right = [column.startswith(">") for column in self.columns]
+
+        def line(row: Sequence[str]) -> str:
+            padded = (
+                cell.rjust(width) if is_right else cell.ljust(width)
+                for cell, width, is_right in zip(row, widths, right, strict=True)
+            )
+            return f"| {' | '.join(padded)} |"
+
+        rule = [
+            "-" * (width - 1) + (":" if is_right else "-")
+            for width, is_right in zip(widths, right, strict=True)
+        ]
+        body = "\n".join([line(heads), line(rule), *map(line, cells)])
+        return f"## {self.title}\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
+
+
+def choice_text(values: Mapping[str, Any]) -> str:
+    """Return searched values in a word: ``lr=0.1,momentum=0.9``."""
+    return ",".join(f"{key}={value}" for key, value in values.items())
+
+
+def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTable:
+    """Return one row per entry: members, newcomers, and what newcomers were given.
+
+    Args:
+        results: Pooled results.
+        brief: Show the headline metric alone.
+    """
+    metric = str(results["headline"])
+    shown = (metric,) if brief else _SHOWN[metric]
+    columns = [(kind, name) for kind in ("member", "newcomer") for name in shown]
+    searched = any(entry.get("chosen") for entry in results["entries"])
+    rows: list[tuple[str, ...]] = []
+    for entry in results["entries"]:
+        scores = entry["scores"]
+        given = RULES[entry["newcomer_rule"]] if f"newcomer.{metric}" in scores else NOTHING
+        rows.append(
+            (
+                str(entry["name"]),
+                *([choice_text(entry["chosen"] or {}) or NOTHING] if searched else []),
+                ", ".join(map(str, entry["seeds"])) or NOTHING,
+                *(
+                    _cell(scores.get(f"{kind}.{name}"), name, name == metric)
+                    for kind, name in columns
+                ),
+                given,
+            )
+        )
+    unit = " %" if metric == "accuracy" else ""
+    return PlainTable(
+        "Scores",
+        (
+            "entry",
+            *(["chosen"] if searched else []),
+            "seeds",
+            *(f">{kind}s {_CALLED.get(name, name)}{unit}" for kind, name in columns),
+            "newcomers are given",
+        ),
+        tuple(rows),
+        "Mean over seeds of the mean over clients, at the last round; ± half the 95 % confidence "
+        "interval over seeds; in brackets the standard deviation over clients.",
+    )
+
+
+def _cell(score: Mapping[str, Any] | None, metric: str, with_interval: bool) -> str:
+    if score is None:
+        return NOTHING
+    text = number_text(score["mean"], metric)
+    if with_interval and score["low"] is not None:
+        text += f" ± {number_text((score['high'] - score['low']) / 2, metric)}"
+    return f"{text} ({number_text(score['std'], metric)})" if score["clients"] > 1 else text
+
+
+def number_text(value: float, metric: str, *, sign: Literal["-", "+"] = "-") -> str:
+    """Return a value as text, in percent for accuracies; sign "+" shows the plus too."""
+    return f"{value * 100:{sign}.1f}" if metric in _SHARES else f"{value:{sign}.4f}"
+
+
+def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTable:
+    """Return each entry against the reference, with the verdict.
+
+    Args:
+        results: Pooled results.
+        brief: Leave out effect, shares and number of pairs.
+    """
+    metric = str(results["headline"])
+    rows: list[tuple[str, ...]] = []
+    for found in results["comparisons"]:
+        difference = found["difference"]
+        ends = [difference["low"], difference["high"]]
+        rows.append(
+            (
+                found["entry"],
+                f"{found['score'].partition('.')[0]}s",
+                number_text(difference["mean"], metric, sign="+"),
+                NOTHING
+                if ends[0] is None
+                else " to ".join(number_text(end, metric) for end in ends),
+                f"{found['corrected_p']:.2g}",
+                *([] if brief else _effect_cells(found)),
+                found["verdict"],
+            )
+        )
+    ranks = "; ".join(
+        f"{score.partition('.')[0]}s "
+        + " · ".join(f"{name} {rank:.2f}" for name, rank in sorted(found.items(), key=_second))
+        for score, found in results["mean_ranks"].items()
+        if found
+    )
+    return PlainTable(
+        f"Against {results['reference']}",
+        (
+            "entry",
+            "clients",
+            f">difference ({'points' if metric == 'accuracy' else metric})",
+            ">95 % interval",
+            ">p (Holm)",
+            *([] if brief else [">effect", ">won / tied", ">pairs"]),
+            "verdict",
+        ),
+        tuple(rows),
+        "The interval is over seeds, p over pairs of (seed, client)"
+        + ("" if brief else ", like the effect (rank-biserial, 1 = always better)")
+        + ". Better or worse is said only if the interval excludes 0 and the corrected p is below "
+        "0.05." + (f" Mean rank, 1 is best: {ranks}." if ranks else ""),
+    )
+
+
+def _effect_cells(found: Mapping[str, Any]) -> list[str]:
+    shares = f"{found['won'] * 100:.0f} % / {found['tied'] * 100:.0f} %"
+    return [f"{found['effect']:+.2f}", shares, str(found["pairs"])]
+
+
+def _second(item: tuple[str, float]) -> float:
+    return item[1]
+
+
+def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
+    """Return how newcomers fare by what they are given; ``None`` if that was not measured."""
+    metric = str(results["headline"])
+    prefix = f"newcomer.{metric}@"
+    points = {
+        name.removeprefix(prefix)
+        for entry in results["entries"]
+        for name in entry["scores"]
+        if name.startswith(prefix)
+    }
+    if not points:
+        return None
+    ordered = sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+    rows = tuple(
+        (
+            str(entry["name"]),
+            *(_cell(entry["scores"].get(prefix + point), metric, True) for point in ordered),
+        )
+        for entry in results["entries"]
+    )
+    unit = " %" if metric == "accuracy" else ""
+    return PlainTable(
+        f"Newcomers {metric}{unit} by the samples they are given",
+        ("entry", *(f">{point}" for point in ordered)),
+        rows,
+        "Labelled samples per newcomer; unlabelled: all inputs, no label.",
+    )
+
+
+def search_table(results: Mapping[str, Any]) -> PlainTable | None:
+    """Return what the search tried for each entry; ``None`` without a search."""
+    metric = str(results["headline"])
+    rows = tuple(
+        (
+            str(entry["name"]),
+            choice_text(tried["values"]),
+            NOTHING if tried["score"] is None else number_text(tried["score"], metric),
+            "chosen" if tried["chosen"] else str(tried["error"] or ""),
+        )
+        for entry in results["entries"]
+        for tried in entry.get("search", [])
+    )
+    if not rows:
+        return None
+    unit = " %" if metric == "accuracy" else ""
+    return PlainTable(
+        "Search",
+        ("entry", "values", f">members validation {metric}{unit}", ""),
+        rows,
+        f"Every combination is tried with seed {results['seeds'][0]}; the best on validation "
+        "samples at the last round is chosen. Test samples have no part in it.",
+    )
+
+
+def settings_tables(results: Mapping[str, Any]) -> list[PlainTable]:
+    """Return the settings that differ between entries, and those that all have."""
+    entries = results["entries"]
+    names = dict.fromkeys(name for entry in entries for name in entry["settings"])
+    differ = PlainTable(
+        "Settings that differ",
+        ("setting", *(str(entry["name"]) for entry in entries)),
+        tuple((name, *(str(e["settings"].get(name, NOTHING)) for e in entries)) for name in names),
+    )
+    same = PlainTable(
+        "Settings of all entries",
+        ("setting", "value"),
+        tuple((name, str(value)) for name, value in results["settings"].items()),
+    )
+    return [found for found in (differ, same) if found.rows]
+
+
+def result_tables(results: Mapping[str, Any], *, brief: bool = False) -> list[PlainTable]:
+    """Return all tables that the results have something for.
+
+    Args:
+        results: Pooled results, or those of a study.
+        brief: Leave out columns, so that the tables fit a terminal.
+    """
+    if results["headline"] is None:
+        return []
+    found: list[PlainTable | None] = [score_table(results, brief=brief)]
+    if results["comparisons"]:
+        found.append(comparison_table(results, brief=brief))
+    found += [curve_table(results), search_table(results)]
+    return [item for item in found if item is not None]
