@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duotone.data.sources import ORIGINS, cifar10, digits, load_file, mini_digits, mnist, mnist_m
+from duotone.data.sources import ORIGINS, celeba64, digits, load_file, mini_digits, mnist, mnist_m
 from duotone.errors import DataError
 
 

@@ -69,6 +69,9 @@ def test_partition_previews_in_numbers_and_as_a_picture(cli, folder):
 def test_methods_datasets_doctor_and_version_answer(cli):
     assert "fedavg-ft" in cli("methods").stdout
     assert "finetune_epochs" in cli("methods", "fedavg-ft").stdout
+    about = cli("methods", "fedbn", "--data", "mini-digits").stdout
+    for word in ("ICLR 2021", "norm1, norm2, norm3", "448", "label-free", "not zero-shot"):
+        assert word in about
     assert "rendered-digits" in cli("datasets").stdout
     assert cli("--version").stdout.startswith("duotone ")
     checks = json.loads(cli("doctor", "--json").stdout)

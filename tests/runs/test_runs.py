@@ -13,8 +13,12 @@ from torch import nn
 
 import duotone
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
+from duotone.methods import METHODS
+from duotone.models.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
-from duotone.runs.plan import model_name, plan_run
+from duotone.runs.execute import stop_requests
+from duotone.runs.plan import model_name, part_sizes, plan_run
+from duotone.types import DataInfo
 
 SMALL = {
     "data": "mini-digits",
@@ -409,3 +413,33 @@ def test_comparing_refuses_runs_on_other_data_or_partitions(finished, tmp_path):
     with pytest.raises(RunError, match="cannot be compared"):
         duotone.compare([finished, other])
     assert len(duotone.compare([finished, other], anyway=True)) == 2
+
+
+def test_a_request_to_stop_reaches_the_study_around_a_run():
+    with stop_requests() as outer:
+        with stop_requests() as inner:
+            assert not inner()
+            signal.raise_signal(signal.SIGINT)
+            assert inner()
+        assert outer()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("name", "shared", "local"),
+    [
+        # cnn-bn on 28×28: conv1 320, conv2 18,496, fc1 401,536, head 1,290; BatchNorm 448.
+        ("fedavg", 422_090, 0),
+        ("local", 0, 422_090),
+        ("fedbn", 421_642, 448),
+        ("fedrep", 420_800, 1_290),
+        ("ditto", 422_090, 422_090),
+        ("ifca", 4 * 422_090, 0),
+    ],
+)
+def test_parts_are_counted_by_what_is_sent_and_what_stays(name, shared, local):
+    kind = METHODS.load(name)
+    sizes = part_sizes(kind(kind.Config(), cnn_bn), DataInfo((1, 28, 28), "classes", 10))
+    assert sizes["shared"].parameters == shared
+    assert sizes["local"].parameters == local

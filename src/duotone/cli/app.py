@@ -92,6 +92,14 @@ PartitionOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, mlp, mlp-bn, or "
+        "package.module:Class.",
+    ),
+]
 ClientsOption = Annotated[
     int | None, typer.Option(help="Members and newcomers together.", rich_help_panel=DATA)
 ]

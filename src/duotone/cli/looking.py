@@ -15,6 +15,7 @@ from duotone.cli.app import (
     ConfigOption,
     DataOption,
     JsonOption,
+    ModelOption,
     PartitionOption,
     RunArgument,
     SeedOption,
@@ -153,36 +154,28 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show one method in full.")] = None,
+    data: DataOption = None,
+    model: ModelOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the methods, or show what one does and its settings.
+    """List the methods; or show one: its idea, its two parts, counted, and its settings.
 
-    Example:
+    Examples:
 
-      duotone methods fedavg-ft
+      duotone methods
+
+      duotone methods fedbn --data mini-digits --model cnn-bn
     """
-    from duotone.methods import METHODS
+    from dataclasses import asdict
 
-    kinds = [METHODS.load(each) for each in ([name] if name else METHODS)]
-    if as_json:
-        show_json(
-            [
-                {
-                    "name": kind.name,
-                    "title": kind.title,
-                    "paper": kind.paper,
-                    "rounds": kind.rounds,
-                    "newcomer_rules": kind.newcomer_rules,
-                    "settings": {
-                        field: {"default": info.default, "meaning": info.description}
-                        for field, info in kind.Config.model_fields.items()
-                    },
-                }
-                for kind in kinds
-            ]
-        )
-        return
+    from duotone.methods import METHODS
+    from duotone.runs.plan import part_sizes, plan_run
+
     if name is None:
+        kinds = [METHODS.load(each) for each in METHODS]
+        if as_json:
+            show_json([_about(kind) for kind in kinds])
+            return
         result = table("method", "what it does", "newcomers are given")
         for kind in kinds:
             given = " or ".join(RULES[rule] for rule in kind.newcomer_rules)
@@ -190,12 +183,59 @@ def methods(
         show(result)
         show("More on one: duotone methods NAME")
         return
-    (kind,) = kinds
-    sys.stdout.write((sys.modules[kind.__module__].__doc__ or "").strip() + "\n\n")
+    kind = METHODS.load(name)
+    # Only the form of the samples matters, so one client holds them all.
+    partition = {"scheme": "iid", "clients": 1}
+    values = {"data": data or "digits", "model": model, "partition": partition, "method": name}
+    plan = plan_run(values)
+    sizes = part_sizes(plan.method, plan.population.info)
+    if as_json:
+        counted = {"data": plan.config.data, "model": plan.config.model}
+        parts = {part: asdict(size) for part, size in sizes.items()}
+        show_json({**_about(kind), **counted, "parts": parts})
+        return
+    text = (sys.modules[kind.__module__].__doc__ or "").strip().replace("``", "").replace("**", "")
+    sys.stdout.write(text + "\n\n")
+    parts_table = table(
+        "part",
+        ">parameters",
+        ">other numbers",
+        ">kB",
+        "layers",
+        title=f"What is sent and what stays: {plan.config.model} on {plan.config.data}",
+    )
+    for part, size in sizes.items():
+        parts_table.add_row(
+            part,
+            f"{size.parameters:,}",
+            f"{size.buffers:,}",
+            f"{size.bytes / 1000:,.0f}",
+            ", ".join(size.layers) or "–",
+        )
+    show(parts_table)
+    rules = ", ".join(f"{rule} (from {RULES[rule]})" for rule in kind.newcomer_rules)
+    missing = [rule for rule in RULES if rule not in kind.newcomer_rules]
+    cannot = f"; not {', not '.join(missing)}" if missing else ""
+    show(f"Newcomers: {rules}{cannot}.\n")
     settings = table("setting", ">default", "meaning", title=f"Settings ({kind.rounds} rounds)")
     for field, info in kind.Config.model_fields.items():
         settings.add_row(field, str(info.default), info.description)
     show(settings)
+
+
+def _about(kind: Any) -> dict[str, Any]:
+    """Return what is known of a method without any data."""
+    return {
+        "name": kind.name,
+        "title": kind.title,
+        "paper": kind.paper,
+        "rounds": kind.rounds,
+        "newcomer_rules": kind.newcomer_rules,
+        "settings": {
+            field: {"default": info.default, "meaning": info.description}
+            for field, info in kind.Config.model_fields.items()
+        },
+    }
 
 
 @app.command()
@@ -222,7 +262,10 @@ def datasets(as_json: JsonOption = False) -> None:
 @data_app.command(name="import")
 def import_data(
     name: Annotated[str, typer.Argument(help="cifar10, mnist, mnist-m, svhn or usps.")],
-    path: Annotated[Path, typer.Argument(help="The folder with the official files.")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="The folder with the official files; for cifar10 also its .tar.gz."),
+    ],
 ) -> None:
     """Read a data set's official files once and keep it in the user cache.
 

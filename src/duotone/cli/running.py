@@ -17,6 +17,7 @@ from duotone.cli.app import (
     DataOption,
     Device,
     JsonOption,
+    ModelOption,
     PartitionOption,
     QuietOption,
     RunArgument,
@@ -113,9 +114,7 @@ def run(
     style: StyleOption = None,
     partition: PartitionOption = None,
     clients: ClientsOption = None,
-    model: Annotated[
-        str | None, typer.Option(help="cnn, cnn-bn, mlp, or package.module:Class.")
-    ] = None,
+    model: ModelOption = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds.", rich_help_panel=FEDERATION)] = None,
     sampled: Annotated[
         int | None, typer.Option(help="Members drawn per round.", rich_help_panel=FEDERATION)

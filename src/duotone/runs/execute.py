@@ -225,26 +225,37 @@ def make_backend(plan: Plan, say: Callable[[str], None]) -> Backend:
         return Serial(method, population)
 
 
+class _StopRequest:
+    """A signal handler: the first signal is a request, a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self.outer: list[_StopRequest] = []
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.is_made:
+            raise KeyboardInterrupt
+        for request in (self, *self.outer):
+            request.is_made = True
+
+
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C into a request; a second one stops at once.
 
-    Outside the main thread Python delivers no signals, and nothing changes.
+    May be nested: a request within a run also reaches the study around it. Outside the main thread
+    Python delivers no signals, and nothing changes.
     """
-    requested = threading.Event()
-
-    def request(number: int, frame: object) -> None:
-        if requested.is_set():
-            raise KeyboardInterrupt
-        requested.set()
-
+    request = _StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield requested.is_set
+        yield lambda: request.is_made
         return
     handled = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, request) for number in handled]
+    if isinstance(before[0], _StopRequest):
+        request.outer = [before[0], *before[0].outer]
     try:
-        yield requested.is_set
+        yield lambda: request.is_made
     finally:
         for number, handler in zip(handled, before, strict=True):
             signal.signal(number, handler)

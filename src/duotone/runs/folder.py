@@ -69,12 +69,16 @@ class RunFolder:
             raise RunError(
                 f"{path} exists already and a run never overwrites; choose another --out{hint}"
             )
+        # A new folder appears with both its files at once: a kill leaves a run or nothing.
+        made = path if path.exists() else path.with_name(f".{path.name}.{os.getpid()}")
         with disk_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-        folder = cls(path)
-        write_atomically(path / "config.toml", write_toml(config.model_dump()).encode())
-        folder.write_facts({"format": FORMAT, **facts})
-        return folder
+            made.mkdir(parents=True, exist_ok=True)
+        write_atomically(made / "config.toml", write_toml(config.model_dump()).encode())
+        cls(made).write_facts({"format": FORMAT, **facts})
+        if made != path:
+            with disk_errors(path):
+                made.rename(path)
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -241,4 +245,5 @@ def _free_name(config: RunConfig, method: str) -> Path:
 def list_runs(folder: Path) -> list[RunFolder]:
     """Return the runs below a folder, oldest first."""
     paths = sorted(path.parent for path in folder.glob("**/run.json"))
-    return [RunFolder(path) for path in paths]
+    # A name with a dot in front is a folder whose making was cut short.
+    return [RunFolder(path) for path in paths if not path.name.startswith(".")]

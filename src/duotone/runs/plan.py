@@ -19,12 +19,12 @@ from duotone.data import apply_style, dataset_from_mapping, load_dataset, style_
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError
 from duotone.federation.engine import size_in_bytes
-from duotone.federation.method import Method, MethodSettings, as_network
+from duotone.federation.method import Method, MethodSettings, Part, as_network
 from duotone.methods import METHODS
 from duotone.models import MODELS
 from duotone.partition import Partition, Population, build_partition, resolve_settings
 from duotone.registry import import_object
-from duotone.types import DataInfo, NewcomerRule
+from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Model: TypeAlias = nn.Module | Callable[..., nn.Module]
 Data: TypeAlias = Dataset | Mapping[str, Any]
@@ -264,20 +264,38 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def part_sizes(plan: Plan) -> dict[str, dict[str, int]]:
-    """Return for each part how many parameters, buffer values and bytes it has."""
-    with torch.random.fork_rng(devices=[]):
-        model = plan.method.build(plan.population.info)
-    parameters = {name for name, _ in model.named_parameters()}
-    sizes: dict[str, dict[str, int]] = {}
-    for part, tensors in zip(("shared", "local"), plan.method.split(model), strict=True):
-        count = sum(tensor.numel() for tensor in tensors.values())
-        trained = sum(tensor.numel() for name, tensor in tensors.items() if name in parameters)
-        sizes[part] = {
-            "parameters": trained,
-            "buffers": count - trained,
-            "bytes": size_in_bytes(tensors),
-        }
+@dataclass(frozen=True, slots=True)
+class PartSize:
+    """What one part of a method's state amounts to.
+
+    Attributes:
+        parameters: Numbers that are trained.
+        buffers: Other numbers, such as BatchNorm's statistics.
+        bytes: All of them in memory.
+        layers: The layers they belong to, in the model's order.
+    """
+
+    parameters: int
+    buffers: int
+    bytes: int
+    layers: tuple[str, ...]
+
+
+def part_sizes(method: Method, data: DataInfo) -> dict[Part, PartSize]:
+    """Count what the server sends each client, and what a client keeps, at the beginning."""
+    info = RoundInfo(0, 1, 0, data)
+    server = method.start(info)
+    client = method.adapt(server, None, None, info)
+    trained = {name for name, _ in method.module(data).named_parameters()}
+    parts: dict[Part, Params] = {"shared": server.shared, "local": {**client.local, **client.extra}}
+    sizes: dict[Part, PartSize] = {}
+    for part, tensors in parts.items():
+        counts = {name: tensor.numel() for name, tensor in tensors.items()}
+        parameters = sum(n for name, n in counts.items() if name.rpartition("/")[2] in trained)
+        buffers = sum(counts.values()) - parameters
+        plain = (name.rpartition("/")[2] for name in tensors)  # several models have equal layers
+        layers = dict.fromkeys(name.rpartition(".")[0] or name for name in plain)
+        sizes[part] = PartSize(parameters, buffers, size_in_bytes(tensors), tuple(layers))
     return sizes
 
 
@@ -289,5 +307,8 @@ def facts_of(plan: Plan) -> dict[str, Any]:
         "members": len(plan.population.partition.members),
         "newcomers": len(plan.population.partition.newcomers),
         "newcomer_rule": plan.rule,
-        "parts": part_sizes(plan),
+        "parts": {
+            part: {"parameters": size.parameters, "buffers": size.buffers, "bytes": size.bytes}
+            for part, size in part_sizes(plan.method, plan.population.info).items()
+        },
     }

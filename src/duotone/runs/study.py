@@ -9,7 +9,7 @@ runs/mnist-shift/
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,7 +19,8 @@ import polars as pl
 from duotone.errors import DuotoneError, TrainingError
 from duotone.evaluation.metrics import DIRECTIONS, Direction
 from duotone.federation.store import disk_errors
-from duotone.runs import Run, RunFolder, RunObserver, execute, prepare, resume
+from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
+from duotone.runs.execute import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
 from duotone.runs.tables import choice_text
@@ -115,8 +116,8 @@ def execute_study(plan: StudyPlan, observers: Sequence[RunObserver] = ()) -> Stu
     """Carry out a planned study; see :func:`run_study`."""
     with disk_errors(plan.out):
         plan.out.mkdir(parents=True, exist_ok=True)
-    with RunFolder(plan.out).locked():
-        execution = _Execution(plan, observers)
+    with RunFolder(plan.out).locked(), stop_requests() as stop_requested:
+        execution = _Execution(plan, observers, stop_requested)
         # Seed by seed, so that a first comparison of all entries is there early.
         for seed in plan.config.seeds:
             for entry in plan.entries:
@@ -127,9 +128,15 @@ def execute_study(plan: StudyPlan, observers: Sequence[RunObserver] = ()) -> Stu
 class _Execution:
     """The state of a study while it runs."""
 
-    def __init__(self, plan: StudyPlan, observers: Sequence[RunObserver]) -> None:
+    def __init__(
+        self,
+        plan: StudyPlan,
+        observers: Sequence[RunObserver],
+        stop_requested: Callable[[], bool],
+    ) -> None:
         self._plan = plan
         self._observers = observers
+        self._stop_requested = stop_requested
         self._records = {entry.name: Record() for entry in plan.entries}
 
     def make(self, entry: StudyEntry, seed: int) -> None:
@@ -178,6 +185,8 @@ class _Execution:
 
     def _carry_out(self, entry: StudyEntry, choice: Choice, seed: int) -> Run | str:
         """Bring one run to its end; return it, or why it failed."""
+        if self._stop_requested():  # in the last round of the run before, which then finished
+            raise Interrupted
         path = self._plan.place(entry, choice, seed)
         record = self._records[entry.name]
         was_finished = is_finished(path)
