@@ -42,6 +42,22 @@ def test_what_was_committed_is_read_back_to_the_bit(store, tmp_path):
     assert again.get("nobody") is None
 
 
+def test_states_whose_tensors_share_memory_are_read_back_as_if_they_did_not(tmp_path):
+    # As in groups that are one model still, or a client's own model before its first step.
+    whole = torch.arange(6.0)
+    shared = {"0/w": whole, "1/w": whole, "part": whole[2:4], "turned": whole.view(2, 3).T}
+    store = FolderStore(tmp_path)
+    store.put(1, "a", ClientState({"w": whole}, {"own/w": whole}))
+    store.commit(1, ServerState(shared, {"again": whole}), {})
+    again = FolderStore(tmp_path)
+    assert again.server().shared.keys() == shared.keys()
+    for name, tensor in shared.items():
+        assert torch.equal(again.server().shared[name], tensor), name
+    assert torch.equal(again.server().extra["again"], whole)
+    assert torch.equal(again.get("a").local["w"], whole)
+    assert torch.equal(again.get("a").extra["own/w"], whole)
+
+
 def test_a_round_that_was_not_committed_never_happened(store, tmp_path):
     store.put(2, "a", state(9))
     assert store.get("a").local["head"][0, 0] == 9, "the writer itself sees its newest state"

@@ -102,6 +102,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
     import polars as pl
 
     from duotone.runs import load_run
+    from duotone.runs.tables import curve_order
 
     item = load_run(run)
     facts, config, status = item.folder.facts(), item.config, item.status
@@ -135,12 +136,19 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
         "better",
     )
     for name, score in found.items():
-        if not name.endswith(".selected"):
+        if "@" not in name and not name.endswith(".selected"):
             measured = name.split(".")[1]
             measured = metric if measured.startswith("worst") else measured
             both = [value_text(found.get(key), measured) for key in (name, f"{name}.selected")]
             scores.add_row(name, *both, str(score["n"]), score["direction"])
     show(scores)
+    points = {name.partition("@")[2]: score for name, score in found.items() if "@" in name}
+    if points:
+        names = curve_order(points)
+        title = f"Newcomers {metric} by labelled samples"
+        curve = table(*(f">{point}" for point in names), title=title)
+        curve.add_row(*(value_text(points[point], metric) for point in names))
+        show(curve)
     last = item.metrics.filter(
         (pl.col("round") == summary["rounds"]) & (pl.col("metric") == metric)
     ).sort("kind", "value")

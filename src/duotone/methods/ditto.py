@@ -38,8 +38,8 @@ from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundIn
 class DittoConfig(MethodSettings):
     """Settings of Ditto."""
 
-    lam: float = Field(0.1, ge=0)
-    """Strength of the pull on the own model, λ (paper: from 0.05 to 2); 0 trains it alone."""
+    lam: float = Field(1.0, ge=0)
+    """Strength of the pull on the own model, λ (1 in the authors' code); 0 trains it alone."""
 
 
 class Ditto(Method):

@@ -34,8 +34,8 @@ from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundIn
 class DittoProxConfig(MethodSettings):
     """Settings of Ditto on FedProx."""
 
-    lam: float = Field(0.1, ge=0)
-    """Strength of the pull on the own model, λ (paper: from 0.05 to 2); 0 trains it alone."""
+    lam: float = Field(1.0, ge=0)
+    """Strength of the pull on the own model, λ (1 in the authors' code); 0 trains it alone."""
     mu: float = Field(0.01, ge=0)
     """Strength of the pull on the shared model, μ (paper: 0.001 to 1); 0 is Ditto."""
 

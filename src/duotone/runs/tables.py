@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -173,6 +173,15 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
+def curve_order(points: Iterable[str]) -> list[str]:
+    """Return the points of a newcomer curve in their order.
+
+    >>> curve_order({"all", "20", "5", "unlabelled"})
+    ['5', '20', 'all', 'unlabelled']
+    """
+    return sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+
+
 def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
     """Return how newcomers fare by what they are given; ``None`` if that was not measured."""
     metric = str(results["headline"])
@@ -185,7 +194,7 @@ def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
     }
     if not points:
         return None
-    ordered = sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+    ordered = curve_order(points)
     rows = tuple(
         (
             str(entry["name"]),
