@@ -239,12 +239,12 @@ def test_one_sample_refreshes_nothing():
 @pytest.mark.parametrize(
     ("round", "participation", "turns"),
     [
-        (0, 1.0, []),
+        (0, 1.0, [0]),
         (3, 1.0, [1, 2, 3]),
         (4, 0.5, [2, 4]),
         (10, 0.25, [4, 8]),
         (9, 1 / 3, [3, 6, 9]),
-        (1, 0.1, []),
+        (1, 0.1, [1]),
     ],
 )
 def test_turns_are_spread_over_the_rounds_there_were(round, participation, turns):

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.optim.swa_utils import update_bn
 
 from duotone.errors import ConfigError
 from duotone.types import ClientData, Params, RoundInfo
@@ -149,7 +148,10 @@ def train(
         epochs: Passes over the samples, if not those of the settings.
         phase: Names the random stream, for methods that train more than once in a round.
     """
-    chosen = list(model.parameters() if parameters is None else parameters)
+    given = model.parameters() if parameters is None else parameters
+    chosen = [p for p in given if p.requires_grad]
+    if not chosen:
+        return mean_loss(model, data)  # the part is empty, or its owner froze it
     optimizer = make_optimizer(chosen, settings, settings.lr_at(info.round))
 
     def step(x: Tensor, y: Tensor) -> Tensor:
@@ -171,15 +173,19 @@ def training_mode(
     """Put a model into training mode, but leave alone what is not being trained.
 
     Parameters outside ``chosen`` take no gradient, and BatchNorm layers without a chosen parameter
-    keep their statistics: a part that is not trained comes out as it went in. With batches of one
-    sample every BatchNorm uses the statistics it has, for one sample has no variance.
+    keep their statistics: a part that is not trained comes out as it went in. A BatchNorm without
+    parameters goes with the layer before it. With batches of one sample every BatchNorm uses the
+    statistics it has, for one sample has no variance.
     """
     model.train()
     trained = {id(p) for p in (model.parameters() if chosen is None else chosen)}
+    is_trained = chosen is None
     for layer in model.modules():
+        own = {id(p) for p in layer.parameters(recurse=False)}
+        if own and chosen is not None:
+            is_trained = bool(own & trained)
         if isinstance(layer, _BatchNorm):
-            is_frozen = chosen is not None and not trained & {id(p) for p in layer.parameters()}
-            layer.train(batch > 1 and not is_frozen)
+            layer.train(batch > 1 and is_trained)
     frozen = [p for p in model.parameters() if p.requires_grad and id(p) not in trained]
     for parameter in frozen:
         parameter.requires_grad_(False)
@@ -225,7 +231,10 @@ def train_head(
     with torch.no_grad():
         inputs = torch.cat([head_inputs(model, head, x) for x in torch.split(data.x, 100)])
         whole = task_loss(model, data.x[:2], data.labels[:2])
-        ours = task_loss(head, inputs[:2], data.labels[:2])
+        try:
+            ours = task_loss(head, inputs[:2], data.labels[:2])
+        except (IndexError, RuntimeError, ValueError):  # not even one score per class
+            ours = torch.tensor(math.nan)
     if not torch.allclose(whole, ours, rtol=1e-3, atol=1e-4):
         raise ConfigError(
             "The layer taken for the model's head does not give the model's output; name the last "
@@ -234,21 +243,36 @@ def train_head(
     return train(head, replace(data, x=inputs), settings, info, epochs=epochs, phase=phase)
 
 
+@torch.no_grad()
 def refresh_statistics(model: nn.Module, x: Tensor) -> None:
     """Estimate BatchNorm's running statistics anew from some inputs; nothing else changes.
 
     One sample has no variance; then the statistics stay as they are.
     """
-    if len(x) > 1:
-        # Chunks of nearly equal size, so that none is a single sample and all count alike.
-        update_bn(torch.tensor_split(x, math.ceil(len(x) / 100)), model)
+    layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
+    if len(x) == 1 or not layers:
+        return
+    # In evaluation mode otherwise: dropout is off, and spectral norm keeps its vectors.
+    model.eval()
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain mean over batches
+        layer.train()
+    # Chunks of nearly equal size, so that none is a single sample and all count alike.
+    for chunk in torch.tensor_split(x, math.ceil(len(x) / 100)):
+        model(chunk)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
 
 
 def turns_so_far(info: RoundInfo) -> Iterator[RoundInfo]:
-    """Yield the rounds an average member has been drawn in by now.
+    """Yield the rounds an average member has been drawn in by now, at least one.
 
     A newcomer that must train a part from scratch trains as long as a member has, with the
     learning rates of those rounds.
     """
-    for turn in range(1, round(info.round * info.participation) + 1):
-        yield replace(info, round=math.ceil(turn / info.participation))
+    for turn in range(1, max(1, round(info.round * info.participation)) + 1):
+        # A share such as 7/10 is not exact: 21 turns at 0.7 must not end in round 31.
+        drawn = math.ceil(turn / info.participation - 1e-9)
+        yield replace(info, round=min(drawn, info.round))

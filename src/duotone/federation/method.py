@@ -98,6 +98,8 @@ class Method(ABC):
     Config: ClassVar[type[MethodSettings]] = MethodSettings
     rounds: ClassVar[int] = 30
     """How many rounds a run has if nobody says otherwise."""
+    features_part: ClassVar[Part] = "shared"
+    """Whether all clients compute features alike, or each with layers of its own."""
     table_model: ClassVar[str] = "mlp"
     """The model for tables if nobody names one; images have cnn-bn."""
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
@@ -116,7 +118,8 @@ class Method(ABC):
     def build(self, data: DataInfo) -> nn.Module:
         """Build the network, freshly initialised."""
         model = self.network(data)
-        self._head = head_name(model, self.config.head) or self._head
+        found = head_name(model, self.config.head)
+        self._head = self._head if found is None else found
         return model
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
@@ -188,9 +191,11 @@ class Method(ABC):
         return scores
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the two parts of the representation; here all features are shared."""
-        features = self.features(model, x)
-        return Latents(shared=features, local=features[:, :0])
+        """Return the two parts of the representation; here all features are of one part."""
+        features, nothing = self.features(model, x), torch.empty(len(x), 0, device=x.device)
+        if self.features_part == "shared":
+            return Latents(shared=features, local=nothing)
+        return Latents(shared=nothing, local=features)
 
     # -- what answers are made of
 
@@ -200,7 +205,7 @@ class Method(ABC):
 
     def is_in_head(self, name: str) -> bool:
         """Say whether a parameter or buffer belongs to the model's last layer."""
-        return name.startswith(f"{self._head}.")
+        return not self._head or name.startswith(f"{self._head}.")
 
     def initial(self, info: RoundInfo, *name: str | int) -> Parts:
         """Return the shared and the local part of a freshly initialised network.
@@ -274,7 +279,7 @@ def unpacked(params: Params, under: str) -> dict[str, Tensor]:
 def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
     """Yield every parameter and persistent buffer with its full name and the module it is in."""
     kept = model.state_dict().keys()
-    for prefix, owner in model.named_modules():
+    for prefix, owner in model.named_modules(remove_duplicate=False):
         tensors = [
             *owner.named_parameters(recurse=False),
             *owner.named_buffers(recurse=False),
@@ -288,6 +293,8 @@ def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
 def head_name(model: nn.Module, name: str | None = None) -> str | None:
     """Return the name of a model's last layer: the one asked for, else its last linear layer.
 
+    A model that is nothing but a linear layer is its own head, and that has no name: "".
+
     Raises:
         ConfigError: There is no layer of the name asked for.
     """
@@ -296,8 +303,10 @@ def head_name(model: nn.Module, name: str | None = None) -> str | None:
         raise ConfigError(
             f"The model has no layer called {name!r}. Its layers: {', '.join(list(modules)[1:])}."
         )
+    if name is not None:
+        return name
     linear = [key for key, module in modules.items() if isinstance(module, nn.Linear)]
-    return name or (linear[-1] if linear else None)
+    return linear[-1] if linear else None
 
 
 def find_head(model: nn.Module, name: str | None = None) -> nn.Module:

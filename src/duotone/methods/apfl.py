@@ -19,9 +19,10 @@ v̄_i = α_i v_i + (1 − α_i) w     ``mixture``; its buffers in ``extra["mixed
 the shared model and train it for one round's epochs beside the fixed shared model, with the α of
 the start (few-shot); without labels v = w, so the mixture is the shared model (zero-shot).
 
-*Deviations.* α moves at the first batch of a round, as in the authors' code; the text moves it at
-every step. v_i starts from the shared model at a client's first turn. The paper has no BatchNorm:
-averaging two models' statistics would describe neither, so the mixture has its own.
+*Deviations.* α moves at the first batch of a round, as in the authors' code (without that code's
+additional decay of α); the text moves it at every step. v_i starts from the shared model at a
+client's first turn. The paper has no BatchNorm: averaging two models' statistics would describe
+neither, so the mixture has its own.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class APFL(Method):
     paper = "Deng et al., Adaptive Personalized Federated Learning, 2020"
     Config = APFLConfig
     config: APFLConfig
+    features_part = "local"
     newcomer_rules = ("few-shot", "zero-shot")
 
     def client_update(
@@ -82,7 +84,8 @@ class APFL(Method):
             return client
         local = super().adapt(server, None, None, info).local
         model = self.load({**server.shared, **local}, info.data)
-        own = {name: stored(parameter) for name, parameter in model.named_parameters()}
+        parameters = model.named_parameters(remove_duplicate=False)
+        own = {name: stored(p) for name, p in parameters if p.requires_grad}
         extra = {**packed(own, "own"), "alpha": torch.tensor(self.config.alpha)}
         if data is not None and data.y is not None:
             extra, _ = self._train(model, extra, data, info, is_shared_fixed=True)
@@ -103,14 +106,15 @@ class APFL(Method):
         is_shared_fixed: bool = False,
     ) -> tuple[dict[str, Tensor], float]:
         """Train own model, α and, in place, the shared ``model``; return the new extra and loss."""
-        shared = dict(model.named_parameters())
+        shared = {name: p for name, p in model.named_parameters() if p.requires_grad}
         # Tensors like the model's: the memory format decides in which order sums are taken.
         own = {name: torch.empty_like(p, requires_grad=True) for name, p in shared.items()}
-        buffers = {name: tensor.clone() for name, tensor in model.named_buffers()}
+        persistent = model.state_dict().keys()
+        buffers = {n: tensor.clone() for n, tensor in model.named_buffers() if n in persistent}
         with torch.no_grad():
             for tensors, kept in ((own, "own"), (buffers, "mixed")):
-                for name, tensor in unpacked(extra, kept).items():
-                    tensors[name].copy_(tensor)
+                for name, tensor in tensors.items():
+                    tensor.copy_(extra.get(f"{kept}/{name}", tensor))
         alpha = extra["alpha"].to(self.device, copy=True).requires_grad_()
         lr = self.config.lr_at(info.round)
         of_alpha = torch.optim.SGD([alpha], lr)
@@ -140,5 +144,9 @@ class APFL(Method):
 
         with training_mode(model, None, min(len(data), self.config.batch_size)):
             loss = run_epochs(step, data, self.config, info)
+        # A tied parameter has several names; all of them must be there when a model is loaded.
+        by_parameter = {id(shared[name]): tensor for name, tensor in own.items()}
+        everywhere = model.named_parameters(remove_duplicate=False)
+        own = {name: by_parameter[id(p)] for name, p in everywhere if id(p) in by_parameter}
         state = packed(own, "own") | packed(buffers, "mixed") | {"alpha": alpha}
         return {name: stored(tensor) for name, tensor in state.items()}, loss

@@ -21,7 +21,8 @@ it for one round's epochs under the same pull (few-shot). Without labels they ha
 own, and the shared one is not what Ditto is judged by: not served; use ``fedavg`` for that.
 
 *Deviations.* The paper takes the two steps of a batch in turn; they do not touch one another, so
-here one model passes over the same batches after the other, with the same result. A client's v
+here one model passes over the same batches after the other, with the same result (but for the
+random numbers of dropout). A client's v
 starts from the shared model at its first turn; in the authors' code it starts from the initial
 network, and a member that is never drawn keeps an untrained model.
 """
@@ -52,6 +53,7 @@ class Ditto(Method):
     )
     Config = DittoConfig
     config: DittoConfig
+    features_part = "local"
     newcomer_rules = ("few-shot",)
 
     def client_update(

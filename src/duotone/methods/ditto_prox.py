@@ -50,6 +50,7 @@ class DittoProx(Method):
     )
     Config = DittoProxConfig
     config: DittoProxConfig
+    features_part = "local"
     newcomer_rules = ("few-shot",)
 
     def client_update(

@@ -42,6 +42,7 @@ class FedAvgFT(Method):
     paper = "Wang et al., Federated Evaluation of On-device Personalization, 2019"
     Config = FedAvgFTConfig
     config: FedAvgFTConfig
+    features_part = "local"
     newcomer_rules = ("few-shot", "zero-shot")
 
     def adapt(

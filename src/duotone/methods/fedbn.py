@@ -53,6 +53,7 @@ class FedBN(Method):
     )
     Config = FedBNConfig
     config: FedBNConfig
+    features_part = "local"
     newcomer_rules = ("few-shot", "label-free")
     table_model = "mlp-bn"
 

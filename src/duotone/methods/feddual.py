@@ -4,7 +4,7 @@ The thesis that FedCD and FedVC come from compares with "FedDual", personalisati
 global and a local feature extractor, after Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao:
 *Federated Learning with Partial Model Personalization*, ICML 2022. The name does not occur in that
 paper or its code; this is the reading: two copies of the network without its last layer, their
-features joined, one linear head on both, trained together (FedSim, Algorithm 3).
+features joined, one linear head on both, trained together (FedSim).
 
 **Shared:** one extractor and the head, BatchNorm statistics included. **Local:** the other
 extractor, BatchNorm statistics included. **Explains:** the only baseline whose *representation* has
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import train, turns_so_far
+from duotone.federation.local import head_inputs, train, turns_so_far
 from duotone.federation.method import Method, find_head, head_name
 from duotone.types import ClientData, ClientState, DataInfo, Latents, RoundInfo, ServerState
 
@@ -52,15 +52,23 @@ class TwoExtractors(nn.Module):
                 f"FedDual joins features under a linear head, but the model's is a "
                 f"{type(last).__name__}; name a linear layer with --set head=NAME."
             )
+        self.last = str(head_name(shared, head))
+        if not self.last:
+            raise ConfigError("FedDual needs layers below the head; the model is a single layer.")
         for network in (shared, local):
-            network.set_submodule(str(head_name(network, head)), nn.Identity())
+            network.set_submodule(self.last, nn.Identity())
         self.shared = shared
         self.local = local
         self.head = nn.Linear(2 * last.in_features, last.out_features)
 
+    def features(self, network: nn.Module, x: Tensor) -> Tensor:
+        """Return what the last layer of one of the networks would be given."""
+        return head_inputs(network, network.get_submodule(self.last), x)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, or one number per target."""
-        scores: Tensor = self.head(torch.cat([self.shared(x), self.local(x)], dim=1))
+        both = [self.features(network, x) for network in (self.shared, self.local)]
+        scores: Tensor = self.head(torch.cat(both, dim=1))
         return scores
 
 
@@ -103,4 +111,4 @@ class FedDual(Method):
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the features of both extractors."""
         assert isinstance(model, TwoExtractors)
-        return Latents(shared=model.shared(x), local=model.local(x))
+        return Latents(model.features(model.shared, x), model.features(model.local, x))

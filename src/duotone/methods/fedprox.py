@@ -18,7 +18,9 @@ h_k(w; w^t) ``proximal_loss(w^t, mu, …)``, Eq. (2)
 
 *Deviations.* The paper lets slow clients stop early (γ-inexact solutions); here every client makes
 all its epochs, so that the pull is the only difference from FedAvg, and ``mu = 0`` is FedAvg to the
-bit. BatchNorm's affine parameters are pulled like weights; its statistics are not.
+bit. For the same reason clients are drawn evenly and count by their samples; the paper draws them
+by their samples and counts them evenly. BatchNorm's affine parameters are pulled like weights; its
+statistics are not.
 """
 
 from __future__ import annotations

@@ -30,13 +30,14 @@ from there on it is the paper's algorithm. ``warm_rounds = 0`` is the printed st
 
 from __future__ import annotations
 
+import math
+
 import torch
 from pydantic import Field
 from sklearn.cluster import KMeans
 from torch import Tensor
 from torch.nn import functional
 
-from duotone.federation.aggregate import weighted_mean
 from duotone.federation.local import mean_loss, train
 from duotone.federation.method import Method, MethodSettings, packed, unpacked
 from duotone.seeding import derive
@@ -103,28 +104,31 @@ class IFCA(Method):
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
         """Average each group's updates among themselves."""
-        shared = dict(server.shared)
-        groups = range(self.config.groups)
-        if info.round < self.config.warm_rounds:
-            mean = weighted_mean(updates)
-            return ServerState({k: t for g in groups for k, t in packed(mean, str(g)).items()})
         chosen = [int(update.extra["group"]) for update in updates]
         if info.round == self.config.warm_rounds:
             parameters = [name for name, _ in self.module(info.data).named_parameters()]
+            first = unpacked(server.shared, "0")
             moves = [
-                torch.cat([(u.shared[n] - shared[f"0/{n}"]).flatten() for n in parameters])
-                for u in updates
+                torch.cat([(u.shared[n] - first[n]).flatten() for n in parameters]) for u in updates
             ]
             chosen = split_by_direction(torch.stack(moves), self.config.groups, info)
-        for group in groups:
+        shared, extra = dict(server.shared), dict(server.extra)
+        for group in range(self.config.groups):
             of_group = [u for u, choice in zip(updates, chosen, strict=True) if choice == group]
+            if info.round < self.config.warm_rounds:
+                of_group = updates
             if of_group:
-                shared |= packed(weighted_mean(of_group), str(group))
-        return ServerState(shared)
+                old = ServerState(*(unpacked(p, str(group)) for p in (server.shared, server.extra)))
+                new = super().server_update(old, of_group, info)
+                shared |= packed(new.shared, str(group))
+                extra |= packed(new.extra, str(group))
+        return ServerState(shared, extra)
 
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
         """Return the model of the group an update names."""
         group = update.extra.get("group", torch.tensor(-1))
+        if group.numel() != 1 or group.is_floating_point():
+            return {}  # what a wrong choice is screened against has no tensor at all
         return unpacked(server.shared, str(int(group)))
 
     def adapt(
@@ -148,8 +152,9 @@ class IFCA(Method):
         losses = []
         for group in range(self.config.groups):
             params = {**unpacked(server.shared, str(group)), **client.local}
-            losses.append(mean_loss(self.load(params, info.data), data))
-        return min(range(self.config.groups), key=losses.__getitem__)
+            loss = mean_loss(self.load(params, info.data), data)
+            losses.append(math.inf if math.isnan(loss) else loss)
+        return losses.index(min(losses))
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the model of the client's group."""

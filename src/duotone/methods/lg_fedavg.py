@@ -26,11 +26,11 @@ left out; the paper's main results use none.
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from duotone.federation.local import train, turns_so_far
 from duotone.federation.method import Method
-from duotone.types import ClientData, ClientState, Latents, RoundInfo, ServerState
+from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
 class LGFedAvg(Method):
@@ -42,6 +42,7 @@ class LGFedAvg(Method):
         "Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global "
         "Representations, 2020"
     )
+    features_part = "local"
     newcomer_rules = ("few-shot",)
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
@@ -64,8 +65,3 @@ class LGFedAvg(Method):
         for drawn in turns_so_far(info):
             train(model, data, self.config, drawn, parameters=own, phase="newcomer")
         return ClientState(self.split(model)[1])
-
-    def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the features, all local: no two clients compute them alike."""
-        features = self.features(model, x)
-        return Latents(shared=features[:, :0], local=features)

@@ -14,11 +14,11 @@ labels there is no model to give them, and the method says so.
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from duotone.federation.local import train, turns_so_far
 from duotone.federation.method import Method
-from duotone.types import ClientData, ClientState, Latents, RoundInfo, ServerState
+from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
 class Local(Method):
@@ -27,6 +27,7 @@ class Local(Method):
     name = "local"
     title = "every client trains alone, nothing is shared"
     paper = "baseline without federation"
+    features_part = "local"
     newcomer_rules = ("few-shot",)
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
@@ -48,8 +49,3 @@ class Local(Method):
         for drawn in turns_so_far(info):
             train(model, data, self.config, drawn)
         return ClientState(self.split(model)[1])
-
-    def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the features, all local: no two clients compute them alike."""
-        features = self.features(model, x)
-        return Latents(shared=features[:, :0], local=features)

@@ -84,6 +84,7 @@ class PerFedAvg(Method):
     )
     Config = PerFedAvgConfig
     config: PerFedAvgConfig
+    features_part = "local"
     newcomer_rules = ("few-shot", "zero-shot")
 
     def client_update(

@@ -3,7 +3,7 @@
 The thesis that FedCD and FedVC come from compares with "PerCNN", personalisation by training local
 feature extractors, after Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao: *Federated Learning with
 Partial Model Personalization*, ICML 2022. The name does not occur in that paper or its code; this
-is its input-side personalisation with the alternating algorithm FedAlt (Algorithm 2).
+is its input-side personalisation with the alternating algorithm FedAlt.
 
 **Shared:** the fully connected layers and their BatchNorm. **Local:** the feature extractor: the
 convolutions and everything below the first fully connected layer, BatchNorm statistics included; in
@@ -31,7 +31,7 @@ every other method.
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from duotone.federation.local import train, turns_so_far
@@ -41,7 +41,6 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
-    Latents,
     RoundInfo,
     ServerState,
 )
@@ -56,6 +55,7 @@ class PerCNN(Method):
         "Pillutla et al., Federated Learning with Partial Model Personalization, ICML 2022; named "
         "PerCNN by the thesis of FedCD and FedVC"
     )
+    features_part = "local"  # they begin in convolutions no two clients share
     newcomer_rules = ("few-shot",)
     _shared_layers: tuple[str, ...] = ("head.",)
 
@@ -98,11 +98,6 @@ class PerCNN(Method):
             train(model, data, self.config, drawn, parameters=own, phase="newcomer")
         return ClientState(self.split(model)[1])
 
-    def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the features, all local: they begin in convolutions no two clients share."""
-        features = self.features(model, x)
-        return Latents(shared=features[:, :0], local=features)
-
 
 def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[str, ...]:
     """Return the starts of the tensor names above a network's feature extractor.
@@ -117,5 +112,7 @@ def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[s
     first = linear[0] if is_convolutional and linear else last
     if first is None:
         return ("head.",)
+    if not first:
+        return ("",)  # the model is nothing but its head
     names = list(modules)
     return tuple(f"{name}." for name in names[names.index(first) :])
