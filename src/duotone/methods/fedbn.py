@@ -9,7 +9,7 @@ shifted and scaled against others', one number per channel.
 
 *Members* use the shared layers with their own BatchNorm. A member's BatchNorm is as old as its last
 turn, and the shared layers below have changed since; ``refresh`` estimates the running statistics
-anew from the member's own training inputs before they are used.
+anew from the member's own training inputs before they are used. What is kept stays as trained.
 
 *Newcomers* have no BatchNorm of their own, and the mean of the members' would make the members'
 local part public. They begin with the untrained scale and shift, and estimate the statistics on
@@ -17,7 +17,7 @@ their own training inputs (label-free); with labels they also train scale and sh
 layers fixed (few-shot). Without any samples there is nothing to estimate from: not served.
 
 *Deviations.* In the paper all clients take part in every round, so nobody's BatchNorm is old; with
-partial participation that is not so, hence ``refresh``. The paper weighs clients equally, here they
+partial participation that is not so, hence ``refresh``; ``refresh = false`` is as printed. The paper weighs clients equally, here they
 count by their samples as everywhere. BatchNorm is recognised by its type and not by "bn" in a name.
 """
 
@@ -36,8 +36,8 @@ from duotone.types import ClientData, ClientState, DataInfo, RoundInfo, ServerSt
 class FedBNConfig(MethodSettings):
     """Settings of FedBN."""
 
-    refresh: bool = False
-    """Whether members estimate BatchNorm's statistics anew before use; the paper does not."""
+    refresh: bool = True
+    """Whether members estimate BatchNorm's statistics anew before use; false is as printed."""
     newcomer_epochs: int = Field(2, ge=0)
     """Passes in which a newcomer with labels trains BatchNorm's scale and shift."""
 
