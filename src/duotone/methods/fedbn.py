@@ -38,7 +38,7 @@ class FedBNConfig(MethodSettings):
 
     refresh: bool = True
     """Whether members estimate BatchNorm's statistics anew before use; false is as printed."""
-    newcomer_epochs: int = Field(2, ge=0)
+    newcomer_epochs: int = Field(10, ge=0)
     """Passes in which a newcomer with labels trains BatchNorm's scale and shift."""
 
 
