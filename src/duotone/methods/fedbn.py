@@ -17,8 +17,9 @@ their own training inputs (label-free); with labels they also train scale and sh
 layers fixed (few-shot). Without any samples there is nothing to estimate from: not served.
 
 *Deviations.* In the paper all clients take part in every round, so nobody's BatchNorm is old; with
-partial participation that is not so, hence ``refresh``; ``refresh = false`` is as printed. The paper weighs clients equally, here they
-count by their samples as everywhere. BatchNorm is recognised by its type and not by "bn" in a name.
+partial participation that is not so, hence ``refresh``; ``refresh = false`` is as printed. The
+paper weighs clients equally, here they count by their samples as everywhere. BatchNorm is
+recognised by its type and not by "bn" in a name.
 """
 
 from __future__ import annotations

@@ -239,11 +239,17 @@ def search_table(results: Mapping[str, Any]) -> PlainTable | None:
 def settings_tables(results: Mapping[str, Any]) -> list[PlainTable]:
     """Return the settings that differ between entries, and those that all have."""
     entries = results["entries"]
-    names = dict.fromkeys(name for entry in entries for name in entry["settings"])
     differ = PlainTable(
         "Settings that differ",
-        ("setting", *(str(entry["name"]) for entry in entries)),
-        tuple((name, *(str(e["settings"].get(name, NOTHING)) for e in entries)) for name in names),
+        ("entry", "settings"),
+        tuple(
+            (
+                str(entry["name"]),
+                ", ".join(f"{name} = {value}" for name, value in entry["settings"].items()),
+            )
+            for entry in entries
+            if entry["settings"]
+        ),
     )
     same = PlainTable(
         "Settings of all entries",
