@@ -47,7 +47,7 @@ class RunConfig(Settings):
     style: str = "none"
     """Give each client its own look: none, marks or padpaf4."""
     model: str | None = None
-    """The network; by default cnn-bn for images and mlp for tables."""
+    """The network; by default cnn-bn for images and mlp for tables (mlp-bn with fedbn)."""
     rounds: int | None = Field(None, ge=1)
     """How many rounds; by default the method's own number."""
     sampled: int | None = Field(None, ge=1)
@@ -61,7 +61,7 @@ class RunConfig(Settings):
     newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
     """What newcomers start from; auto is the best the method can use."""
     shots: int | None = Field(None, ge=1)
-    """Labelled samples a newcomer has in few-shot; by default all of its training samples."""
+    """Training samples a newcomer has, in few-shot with their labels; by default all of them."""
     curve: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 5, 20)
     """Numbers of labelled samples at which newcomers are also scored in the end; [] for none."""
     latents: int = Field(200, ge=0)

@@ -97,7 +97,7 @@ def test_the_page_shows_what_the_file_says(done):
     half = (score["high"] - score["low"]) / 2
     cell = f"{score['mean'] * 100:.1f} ± {half * 100:.1f} ({score['std'] * 100:.1f})"
     assert cell in page
-    for word in ("## Against fedavg", "no difference shown", "newcomers are given", "| labels"):
+    for word in ("## Against fedavg", "no difference shown", "newcomers give", "| labels"):
         assert word in page
     assert "## Search" not in page
     assert "chosen" not in page

@@ -184,7 +184,7 @@ def methods(
         if as_json:
             show_json([_about(kind) for kind in kinds])
             return
-        result = table("method", "what it does", "newcomers are given")
+        result = table("method", "what it does", "newcomers give")
         for kind in kinds:
             given = " or ".join(RULES[rule] for rule in kind.newcomer_rules)
             result.add_row(kind.name, kind.title, given)

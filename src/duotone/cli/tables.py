@@ -44,7 +44,7 @@ def results_table(summaries: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
         ">worst member",
         f">newcomers {metric}{unit}",
         ">worst newcomer",
-        "newcomers are given",
+        "newcomers give",
     )
     for name, summary in summaries:
         scores = summary["scores"]

@@ -2,8 +2,8 @@
 
 A pickle is a program: it names functions and classes, and whoever loads it calls them. duotone
 unpickles no other file, and these only because they are the form in which CIFAR-10 lies on most
-disks. The names of NumPy that an official file uses lead to two small classes of this module, and
-any other name is refused before it is imported.
+disks. The names of NumPy that an official file uses lead to two small classes of this module,
+``_codecs.encode`` makes bytes, and any other name is refused before it is imported.
 
 NumPy's own classes are kept out as well: a forged ``dtype`` can make raw bytes pass for Python
 objects, and the first look at such an array follows a pointer that the file has chosen.

@@ -19,7 +19,7 @@ def curve_points(
 ) -> dict[str, tuple[NewcomerRule, int | None]]:
     """Return the points of the curve by name: the rule a newcomer uses there, and its samples.
 
-    With k labelled samples a newcomer uses the best rule of the method that needs no more; a method
+    With k labelled samples a newcomer uses the rule of the method that makes most of them; a method
     that learns nothing from samples is as good with them as without. A point the method cannot
     serve is left out. "all" is every training sample, "unlabelled" the same without labels.
     """
@@ -52,7 +52,7 @@ def newcomer_curve(
         method: What was trained.
         serving: How clients got their models in the last evaluation.
         shots: Numbers of labelled samples.
-        last: The rows of that evaluation, which holds one of the points already.
+        last: The rows of that evaluation, which may hold one of the points already.
         population: Every client's samples.
         states: Where client states are kept.
         backend: Where clients are computed.

@@ -207,7 +207,35 @@ def head_inputs(model: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
         model(x)
     finally:
         hook.remove()
+    if not seen:
+        raise ConfigError(
+            "The layer taken for the model's head is not used by the model; name the last layer "
+            "with --set head=NAME."
+        )
     return seen[0]
+
+
+@torch.no_grad()
+def check_head(model: nn.Module, head: nn.Module, x: Tensor) -> None:
+    """Make sure that a layer is a model's last one; a softmax after it does no harm.
+
+    Raises:
+        ConfigError: The layer's output is not the model's.
+    """
+    whole = model(x)
+    try:
+        ours = head(head_inputs(model, head, x))
+    except (IndexError, RuntimeError, ValueError):  # it cannot even be given its own inputs
+        ours = torch.empty(0)
+    is_last = ours.shape == whole.shape and (
+        torch.allclose(ours, whole, rtol=1e-3, atol=1e-4)
+        or torch.allclose(ours.log_softmax(1), whole.log_softmax(1), rtol=1e-3, atol=1e-4)
+    )
+    if not is_last:
+        raise ConfigError(
+            "The layer taken for the model's head does not give the model's output; name the last "
+            "layer with --set head=NAME."
+        )
 
 
 def train_head(
@@ -225,27 +253,18 @@ def train_head(
     The layers below do not change, so what they make of the samples is computed once.
 
     Raises:
-        ConfigError: The layer is not the last one: its loss is not the model's.
+        ConfigError: The layer is not the last one.
     """
     model.eval()
+    check_head(model, head, data.x[:2])
     with torch.no_grad():
         inputs = torch.cat([head_inputs(model, head, x) for x in torch.split(data.x, 100)])
-        whole = task_loss(model, data.x[:2], data.labels[:2])
-        try:
-            ours = task_loss(head, inputs[:2], data.labels[:2])
-        except (IndexError, RuntimeError, ValueError):  # not even one score per class
-            ours = torch.tensor(math.nan)
-    if not torch.allclose(whole, ours, rtol=1e-3, atol=1e-4):
-        raise ConfigError(
-            "The layer taken for the model's head does not give the model's output; name the last "
-            "layer with --set head=NAME."
-        )
     return train(head, replace(data, x=inputs), settings, info, epochs=epochs, phase=phase)
 
 
 @torch.no_grad()
 def refresh_statistics(model: nn.Module, x: Tensor) -> None:
-    """Estimate BatchNorm's running statistics anew from some inputs; nothing else changes.
+    """Estimate BatchNorm's running statistics anew from some inputs; no other tensor changes.
 
     One sample has no variance; then the statistics stay as they are.
     """

@@ -8,10 +8,12 @@ in this base class are those of FedAvg, so a subclass answers only the questions
         name = "fedbn"
 
         def is_shared(self, name, owner):
-            return not isinstance(owner, nn.modules.batchnorm._BatchNorm)
+            is_norm = isinstance(owner, nn.modules.batchnorm._BatchNorm)
+            return super().is_shared(name, owner) and not is_norm
 
-A method holds settings and nothing else. All state is passed in and handed back, so that a run can
-be stopped, resumed, and spread over processes without changing its result.
+A method holds settings, and what ``build`` finds out about the network. All state is passed in and
+handed back, so that a run can be stopped, resumed, and spread over processes without changing its
+result.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from torch import Tensor, nn
 from duotone.config import Settings
 from duotone.errors import ConfigError
 from duotone.federation.aggregate import ServerAdam, weighted_mean
-from duotone.federation.local import head_inputs, train
+from duotone.federation.local import head_inputs, train, turns_so_far
 from duotone.seeding import derive
 from duotone.types import (
     ClientData,
@@ -119,7 +121,8 @@ class Method(ABC):
         """Build the network, freshly initialised."""
         model = self.network(data)
         found = head_name(model, self.config.head)
-        self._head = self._head if found is None else found
+        if found is not None:
+            self._head = found
         return model
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
@@ -228,6 +231,16 @@ class Method(ABC):
             if isinstance(tensor, nn.Parameter)
             and self.is_shared(name, owner) == (part == "shared")
         ]
+
+    def catch_up(
+        self, server: ServerState, state: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientState:
+        """Train a newcomer's local part beside the fixed shared one, as long as a member's."""
+        model = self.load(self.personal(server, state), info.data)
+        own = self.parameters_of(model, "local")
+        for drawn in turns_so_far(info):
+            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
+        return ClientState(self.split(model)[1])
 
     def module(self, data: DataInfo) -> nn.Module:
         """Return this process's network, built once; it holds the parameters of its last user."""

@@ -21,10 +21,12 @@ def refusal(update: ClientUpdate, sent: Params, *, max_norm: float | None = None
     """
     if not (math.isfinite(update.weight) and update.weight > 0):
         return f"its weight is {update.weight}"
+    if update.shared and not sent:
+        return "it names a model that was not sent"
     form = _form_problem(update.shared, sent)
     if form:
         return form
-    for name, tensor in {**update.shared, **update.extra}.items():
+    for name, tensor in (*update.shared.items(), *update.extra.items()):
         if tensor.is_floating_point() and not _all_finite(tensor):
             return f"{name} holds NaN or infinite values"
     if max_norm is not None:

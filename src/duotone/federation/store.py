@@ -116,10 +116,10 @@ class FolderStore:
 
     def _write(self, name: str, first: Params, extra: Params) -> None:
         # Safetensors wants contiguous tensors that own their memory, and two names may share one.
-        copied = {"main": first, "extra": extra}
+        parts = {"main": first, "extra": extra}
         tensors = {
             f"{part}/{key}": tensor.clone(memory_format=torch.contiguous_format)
-            for part, params in copied.items()
+            for part, params in parts.items()
             for key, tensor in params.items()
         }
         content = save_tensors(tensors)

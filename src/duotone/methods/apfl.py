@@ -2,7 +2,7 @@
 
 Deng, Kamani, Mahdavi: *Adaptive Personalized Federated Learning*, 2020, Algorithm 1.
 
-**Shared:** a whole model w, trained exactly as in FedAvg. **Local:** a second whole model v_i, the
+**Shared:** a whole model w, trained as in FedAvg. **Local:** a second whole model v_i, the
 share α_i of it in the mixture, and the mixture's BatchNorm statistics. **Explains:** α_i is one
 number per client: how much of its model is its own.
 

@@ -22,9 +22,9 @@ own, and the shared one is not what Ditto is judged by: not served; use ``fedavg
 
 *Deviations.* The paper takes the two steps of a batch in turn; they do not touch one another, so
 here one model passes over the same batches after the other, with the same result (but for the
-random numbers of dropout). A client's v
-starts from the shared model at its first turn; in the authors' code it starts from the initial
-network, and a member that is never drawn keeps an untrained model.
+random numbers of dropout). A client's v starts from the shared model at its first turn; in the
+authors' code it starts from the initial network, and a member that is never drawn keeps an
+untrained model.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Ditto(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Train the shared model as FedAvg does, and the own model under the pull."""
-        own = self._train_own(server, client, data, info)
         model = self.load({**server.shared, **client.local}, info.data)
         loss = train(model, data, self.config, info)
         shared, local = self.split(model)
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        own = self._train_own(server, client, data, info)
         return update, ClientState(local, packed(own, "own"))
 
     def adapt(

@@ -57,13 +57,13 @@ class DittoProx(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Train the shared model as FedProx does, and the own model under its own pull."""
-        own = self._train_own(server, client, data, info)
         start = {**server.shared, **client.local}
         model = self.load(start, info.data)
         pulled = proximal_loss(start, self.config.mu, self.device)
         loss = train(model, data, self.config, info, loss=pulled)
         shared, local = self.split(model)
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        own = self._train_own(server, client, data, info)
         return update, ClientState(local, packed(own, "own"))
 
     def adapt(

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs, train, turns_so_far
+from duotone.federation.local import head_inputs
 from duotone.federation.method import Method, find_head, head_name
 from duotone.types import ClientData, ClientState, DataInfo, Latents, RoundInfo, ServerState
 
@@ -54,7 +54,7 @@ class TwoExtractors(nn.Module):
             )
         self.last = str(head_name(shared, head))
         if not self.last:
-            raise ConfigError("FedDual needs layers below the head; the model is a single layer.")
+            raise ConfigError("FedDual needs layers below the head; choose a model that has some.")
         for network in (shared, local):
             network.set_submodule(self.last, nn.Identity())
         self.shared = shared
@@ -102,11 +102,7 @@ class FedDual(Method):
         state = super().adapt(server, client, data, info)
         if client is not None or data is None:
             return state
-        model = self.load(self.personal(server, state), info.data)
-        own = self.parameters_of(model, "local")
-        for drawn in turns_so_far(info):
-            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
-        return ClientState(self.split(model)[1])
+        return self.catch_up(server, state, data, info)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the features of both extractors."""

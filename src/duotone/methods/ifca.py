@@ -75,6 +75,7 @@ class IFCA(Method):
     paper = "Ghosh et al., An Efficient Framework for Clustered Federated Learning, NeurIPS 2020"
     Config = IFCAConfig
     config: IFCAConfig
+    features_part = "local"  # two groups compute features with different models
     newcomer_rules = ("few-shot",)
 
     def start(self, info: RoundInfo) -> ServerState:
@@ -95,9 +96,8 @@ class IFCA(Method):
         model = self.load(self.personal(server, chosen), info.data)
         loss = train(model, data, self.config, info)
         shared, local = self.split(model)
-        update = ClientUpdate(
-            data.client, shared, len(data), dict(chosen.extra), {"train_loss": loss}
-        )
+        metrics = {"train_loss": loss, "group": float(chosen.extra["group"])}
+        update = ClientUpdate(data.client, shared, len(data), dict(chosen.extra), metrics)
         return update, ClientState(local, chosen.extra)
 
     def server_update(

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from torch import nn
 
-from duotone.federation.local import train, turns_so_far
 from duotone.federation.method import Method
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
@@ -60,8 +59,4 @@ class LGFedAvg(Method):
         state = super().adapt(server, client, data, info)
         if client is not None or data is None:
             return state
-        model = self.load(self.personal(server, state), info.data)
-        own = self.parameters_of(model, "local")
-        for drawn in turns_so_far(info):
-            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
-        return ClientState(self.split(model)[1])
+        return self.catch_up(server, state, data, info)

@@ -1,4 +1,4 @@
-"""Per-FedAvg: a shared start from which one step makes a good model for anyone.
+"""Per-FedAvg: a shared start from which a few steps make a good model for anyone.
 
 Fallah, Mokhtari, Ozdaglar: *Personalized Federated Learning with Theoretical Guarantees: A
 Model-Agnostic Meta-Learning Approach*, NeurIPS 2020, Algorithm 1, in the first-order form

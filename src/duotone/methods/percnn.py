@@ -34,7 +34,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from duotone.federation.local import train, turns_so_far
+from duotone.federation.local import train
 from duotone.federation.method import Method, head_name
 from duotone.types import (
     ClientData,
@@ -92,11 +92,7 @@ class PerCNN(Method):
         state = super().adapt(server, client, data, info)
         if client is not None or data is None:
             return state
-        model = self.load(self.personal(server, state), info.data)
-        own = self.parameters_of(model, "local")
-        for drawn in turns_so_far(info):
-            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
-        return ClientState(self.split(model)[1])
+        return self.catch_up(server, state, data, info)
 
 
 def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from duotone.data import apply_style, dataset_from_mapping, load_dataset, style_
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError
 from duotone.federation.engine import size_in_bytes
-from duotone.federation.method import Method, MethodSettings, Part, as_network
+from duotone.federation.local import check_head
+from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
 from duotone.methods import METHODS
 from duotone.models import MODELS
 from duotone.partition import Partition, Population, build_partition, resolve_settings
@@ -227,6 +228,9 @@ def _check_model(method: Method, info: DataInfo) -> None:
                 )
             doing = "be read for representations"
             method.encode(model, x)
+            if method.config.head is not None:
+                network = method.network(info).eval()
+                check_head(network, find_head(network, method.config.head), x)
         except DuotoneError:
             raise
         except Exception as error:

@@ -95,7 +95,8 @@ def pool(runs: Sequence[Run], names: Mapping[Path, str]) -> list[Entry]:
     """
     found: dict[str, list[Run]] = {}
     for run in runs:
-        key = names.get(run.path, "") + json.dumps(identity(run.config), sort_keys=True)
+        name = names.get(run.path) or str(run.config.method["name"])
+        key = name + json.dumps(identity(run.config), sort_keys=True)
         found.setdefault(key, []).append(run)
     called = _names([group[0] for group in found.values()], names)
     return [

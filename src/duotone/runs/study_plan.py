@@ -232,11 +232,12 @@ def _mistakes(config: StudyConfig) -> Iterator[str]:
         if not slug(name):
             yield f"The entry {name!r} needs a name with letters or digits: it becomes a folder."
         elif other != name:
-            yield f"The entries {other!r} and {name!r} would share the folder {slug(name)!r}."
+            folder = slug(name)
+            yield f"The entries {other!r} and {name!r} would share the folder {folder!r}; rename."
     if config.reference is not None and config.reference not in names:
         hint = did_you_mean(config.reference, names) or f" There are: {', '.join(names)}."
         yield f"reference = {config.reference!r} is not an entry of the study.{hint}"
-    for where, table in {"settings": config.settings, **config.entries}.items():
+    for where, table in [("settings", config.settings), *config.entries.items()]:
         if "seed" in table:
             yield f"{where!r} holds a seed; a study's seeds are given once, as seeds = […]."
         for key, word in NAME_OF_TABLE.items():
@@ -249,7 +250,7 @@ def _search_mistakes(config: StudyConfig) -> Iterator[str]:
         if not isinstance(values, list) or not values:
             yield f"search.{key} = {values!r} is wrong: it should be a list of values to try."
         elif len({str(value) for value in values}) < len(values):
-            yield f"search.{key} = {values!r} is wrong: a value is there twice."
+            yield f"search.{key} = {values!r} is wrong: a value is there twice; leave one."
         if key.split(".")[0] in (*SAME_FOR_ALL, "seed"):
             yield (
                 f"search.{key} cannot be searched: all entries must have the same data, style, "
@@ -286,7 +287,10 @@ def _unequal(entries: Sequence[StudyEntry]) -> Iterator[str]:
 def _unsearchable(entries: Sequence[StudyEntry]) -> Iterator[str]:
     choice = entries[0].choices[0]
     if choice.searched and choice.config.partition.get("validation") == 0:
-        yield "A search needs validation samples, but partition.validation is 0."
+        yield (
+            "A search needs validation samples, but partition.validation is 0; raise it, or leave "
+            "[search] out."
+        )
 
 
 def _default_reference(entries: Sequence[StudyEntry]) -> str:

@@ -92,7 +92,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
             *(["chosen"] if searched else []),
             "seeds",
             *(f">{kind}s {_CALLED.get(name, name)}{unit}" for kind, name in columns),
-            "newcomers are given",
+            "newcomers give",
         ),
         tuple(rows),
         "Mean over seeds of the mean over clients, at the last round; ± half the 95 % confidence "
