@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import polars as pl
 
@@ -18,19 +19,28 @@ from duotone.evaluation.metrics import DIRECTIONS, Direction
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A metric over clients.
+    """A metric over clients, or one that is measured on samples of many of them.
 
     Attributes:
-        value: Mean over clients.
-        std: Standard deviation over clients (population), 0 for a single one.
-        direction: Which way is better.
-        n: Number of clients.
+        value: Mean over clients, or the measured value.
+        std: Standard deviation over clients (population), 0 for a single one; of a measured value
+            its bootstrap standard error.
+        direction: Which way is better; "reference" for what stands beside a score to judge it by.
+        n: Number of clients, or of samples.
+        low: Lower end of the 95 % bootstrap interval of a measured value.
+        high: Upper end of it.
     """
 
     value: float
     std: float
-    direction: Direction
+    direction: Direction | Literal["reference"]
     n: int
+    low: float | None = None
+    high: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the score as a summary holds it; ends of an interval only where there is one."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def headline(metrics: Iterable[str]) -> str:

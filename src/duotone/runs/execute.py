@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
@@ -164,7 +164,7 @@ def _finish(
     table = folder.metrics()
     folder.write_summary(
         {
-            "scores": {name: asdict(score) for name, score in summarise(table).items()},
+            "scores": {name: score.as_json() for name, score in summarise(table).items()},
             "headline": headline(table["metric"]),
             "rounds": store.manifest.round,
             "selected_round": selected_round(table),
