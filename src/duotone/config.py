@@ -58,6 +58,8 @@ class RunConfig(Settings):
     """Rounds between two evaluations; the last round is always evaluated."""
     evaluate_clients: int | None = Field(None, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
+    labels: int | None = Field(None, ge=1)
+    """Training samples per client with a label; by default all. Only feddva uses the others."""
     newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
     """What newcomers start from; auto is the best the method can use."""
     shots: int | None = Field(None, ge=1)

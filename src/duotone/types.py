@@ -45,6 +45,10 @@ class DataInfo:
         return len(self.shape) == 3
 
 
+NO_LABEL = -1
+"""The class of a sample whose label is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientData:
     """One split of one client's samples, as tensors.
@@ -52,7 +56,9 @@ class ClientData:
     Attributes:
         client: Whose samples these are.
         x: Images as float32 in [0, 1], channels first; or feature vectors.
-        y: Labels, or ``None`` where a method must do without them.
+        y: Labels, or ``None`` where a method must do without them. Single samples without a label
+            have :data:`NO_LABEL`, or NaN for regression; only methods that say they use such
+            samples are given any.
         info: The form of the samples.
     """
 

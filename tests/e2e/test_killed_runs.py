@@ -43,7 +43,7 @@ def kill_at_random(arguments: list[str], folder: Path, rng: random.Random) -> bo
         ended = process.poll() is not None
         workers = workers_of(process.pid)
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120  # a worker that is still importing notices late
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its run"
         time.sleep(0.02)

@@ -105,7 +105,8 @@ def test_a_limit_chooses_the_same_clients_every_time():
 def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
     method, states, serving = trained
     backend = Serial(method, population)
-    arrays = collect_latents(serving, list(population.partition), population, states, backend, 5)
+    clients = list(population.partition)
+    arrays = collect_latents(method, serving, clients, population, states, backend, 5)
     assert arrays["shared"].shape == (4 * 2 * 5, 128)
     assert arrays["local"].shape == (40, 0)
     assert all(len(values) == 40 for values in arrays.values())

@@ -243,3 +243,10 @@ _DEFINITIONS = {
         amount_factor="blur",
     ),
 }
+
+STYLE_FACTORS = tuple(
+    factor
+    for definition in _DEFINITIONS.values()
+    for factor in (definition.kind_factor, definition.amount_factor)
+)
+"""The factors that styles record."""

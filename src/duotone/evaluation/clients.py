@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from duotone.federation.engine import ClientStates, client_randomness, largest_f
 from duotone.federation.method import Method
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
-from duotone.types import ClientData, Kind, NewcomerRule, RoundInfo, ServerState, Split
+from duotone.types import ClientData, Kind, NewcomerRule, Params, RoundInfo, ServerState, Split
 
 BATCH = 100  # fastest on a CPU: larger batches leave the cache
 
@@ -51,7 +51,11 @@ class Serving:
     shots: int | None = None
 
     def model(self, method: Method, population: Population, task: ClientTask) -> nn.Module:
-        """Return the client's model, in evaluation mode.
+        """Return the client's model, in evaluation mode."""
+        return method.load(self.personal(method, population, task), self.info.data).eval()
+
+    def personal(self, method: Method, population: Population, task: ClientTask) -> Params:
+        """Return the parameters a client uses.
 
         A member takes its last local step on its training data. A newcomer starts from what the
         rule allows; it has never been seen, so nothing else is known of it.
@@ -63,8 +67,7 @@ class Serving:
                 state = method.adapt(self.server, stored, data, self.info)
             else:
                 state = method.adapt(self.server, None, self._allowed(data), self.info)
-        model = method.load(method.personal(self.server, state), self.info.data)
-        return model.eval()
+        return method.personal(self.server, state)
 
     def _allowed(self, data: ClientData) -> ClientData | None:
         """Return what a newcomer may show of its training data."""
@@ -144,22 +147,40 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
-    """Compute a client's representations of its first samples of some splits."""
+    """Compute a client's representations of its first samples of some splits.
+
+    Attributes:
+        serving: How the client gets its own model.
+        samples: How many samples of each split.
+        others: More models, the same for every client, whose codes are wanted too.
+        splits: The splits.
+    """
 
     serving: Serving
     samples: int
+    others: Mapping[str, Params] = field(default_factory=dict)
     splits: tuple[Split, ...] = ("train", "test")
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
     ) -> dict[str, NDArray[np.float32]]:
-        """Return arrays ``part/split``: shared, local and, where there are any, their stds."""
-        model = self.serving.model(method, population, task)
+        """Return arrays ``part/split``: shared, local and, where there are any, their stds.
+
+        Codes of another model have its name in front: ``untrained_shared/test``.
+        """
         arrays: dict[str, NDArray[np.float32]] = {}
-        for split in self.splits:
-            data = population.data(task.client, split).first(self.samples)
-            codes = _codes(method, model, data)
-            arrays |= {f"{part}/{split}": values for part, values in codes.items()}
+        data = {
+            split: population.data(task.client, split).first(self.samples) for split in self.splits
+        }
+        for name, params in {
+            "": self.serving.personal(method, population, task),
+            **self.others,
+        }.items():
+            model = method.load(params, self.serving.info.data).eval()
+            for split in self.splits:
+                codes = _codes(method, model, data[split])
+                for part, values in codes.items():
+                    arrays[f"{name}{part}/{split}"] = values
         return arrays
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from duotone.data.dataset import Array
 from duotone.evaluation.clients import EncodeJob, Serving
 from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates, largest_first
-from duotone.partition.partition import Population, Rows
+from duotone.federation.method import Method
+from duotone.partition.partition import Population
+from duotone.types import Params, RoundInfo
 
 
 def collect_latents(
+    method: Method,
     serving: Serving,
     clients: Sequence[str],
     population: Population,
@@ -27,8 +33,19 @@ def collect_latents(
     ``shared`` and ``local`` are codes (posterior means where there is a posterior, with
     ``shared_std`` and ``local_std`` beside them); ``label, client, group, kind, split, index`` say
     whose sample it is and which row of the data set; ``factor_*`` are its true factors.
+
+    ``untrained_shared`` and ``untrained_local`` are codes by the network before training: what they
+    reveal needed no learning. Where clients encode with parameters of their own, their codes cannot
+    be put beside each other; ``common_shared`` and ``common_local`` are codes of the same samples
+    by one client's encoder, that of the first member.
     """
-    job = EncodeJob(serving, samples)
+    with one_thread():
+        first = next(c for c in clients if population.partition[c].kind == "member")
+        common = serving.personal(method, population, ClientTask(first, states.get(first)))
+        others = {"untrained_": _untrained(method, serving.info)}
+    if not _equal(common, serving.server.shared):
+        others["common_"] = common
+    job = EncodeJob(serving, samples, others)
     order = largest_first(clients, population)
     tasks = (ClientTask(client, states.get(client)) for client in order)
     codes = {result.client: result.value for result in backend.map_clients(job, tasks)}
@@ -36,7 +53,7 @@ def collect_latents(
     for client in clients:
         holding = population.partition[client]
         for split in job.splits:
-            rows: Rows = getattr(holding, split)[:samples]
+            rows = population.rows(client, split)[:samples]
             facts = {
                 "label": population.dataset.y[rows],
                 "client": np.full(len(rows), client),
@@ -53,4 +70,22 @@ def collect_latents(
             }
             for name, values in facts.items():
                 columns.setdefault(name, []).append(values)
-    return {name: np.concatenate(pieces) for name, pieces in columns.items()}
+    table = {name: np.concatenate(pieces) for name, pieces in columns.items()}
+    pairs = [(f"common_{part}", part) for part in ("shared", "local")]
+    if all(name in table and np.array_equal(table[name], table[part]) for name, part in pairs):
+        for name, _ in pairs:  # the encoders hold nothing local
+            del table[name]
+    return table
+
+
+def _untrained(method: Method, info: RoundInfo) -> Params:
+    """Return the model a client would use before the first round."""
+    before = replace(info, round=0)
+    server = method.start(before)
+    return method.personal(server, method.adapt(server, None, None, before))
+
+
+def _equal(first: Params, second: Params) -> bool:
+    return first.keys() == second.keys() and all(
+        torch.equal(tensor, second[name]) for name, tensor in first.items()
+    )

@@ -104,6 +104,10 @@ class Method(ABC):
     """Whether all clients compute features alike, or each with layers of its own."""
     table_model: ClassVar[str] = "mlp"
     """The model for tables if nobody names one; images have cnn-bn."""
+    own_model: ClassVar[str | None] = None
+    """What the method's network is called, if it brings its own instead of taking any model."""
+    uses_unlabelled: ClassVar[bool] = False
+    """Whether the method also learns from samples without a label."""
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
     """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
 

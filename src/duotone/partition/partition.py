@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from duotone.data.dataset import Array, Dataset
 from duotone.errors import PartitionError
-from duotone.types import ClientData, DataInfo, Kind, Split
+from duotone.types import NO_LABEL, ClientData, DataInfo, Kind, Split
 
 Rows: TypeAlias = NDArray[np.int64]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -133,11 +133,26 @@ class Population:
 
     The samples exist once. :meth:`arrays` and :meth:`from_arrays` let worker processes look at the
     same memory instead of a copy.
+
+    Args:
+        dataset: The samples.
+        partition: Who holds which.
+        labelled: How many training samples of each client have a label; by default all.
+        keeps_unlabelled: Whether clients use their other training samples, too, with no label.
     """
 
-    def __init__(self, dataset: Dataset, partition: Partition) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        partition: Partition,
+        *,
+        labelled: int | None = None,
+        keeps_unlabelled: bool = False,
+    ) -> None:
         self.dataset = dataset
         self.partition = partition
+        self.labelled = labelled
+        self.keeps_unlabelled = keeps_unlabelled
         shape = dataset.x.shape[1:]
         if dataset.x.dtype == np.uint8:
             height, width, *channels = shape
@@ -148,11 +163,18 @@ class Population:
             outputs=dataset.classes or 1,
         )
 
+    def rows(self, client: str, split: Split = "train") -> Rows:
+        """Return which samples of the data set a client uses in a split."""
+        rows: Rows = getattr(self.partition[client], split)
+        return rows if split != "train" or self.keeps_unlabelled else rows[: self.labelled]
+
     def data(self, client: str, split: Split = "train") -> ClientData:
         """Return one split of one client's samples as tensors."""
-        rows: Rows = getattr(self.partition[client], split)
+        rows = self.rows(client, split)
         x = torch.from_numpy(self.dataset.x[rows])  # indexing with rows copies just these samples
         y = torch.from_numpy(self.dataset.y[rows])
+        if split == "train" and self.labelled is not None:
+            y[self.labelled :] = torch.nan if y.is_floating_point() else NO_LABEL
         if self.info.is_image:
             x = x.float().div_(255)
             # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
@@ -185,6 +207,8 @@ class Population:
             "clients": self.partition.clients,
             "groups": self.partition.groups,
             "kinds": self.partition.kinds,
+            "labelled": self.labelled,
+            "keeps_unlabelled": self.keeps_unlabelled,
         }
 
     @classmethod
@@ -207,4 +231,9 @@ class Population:
             is_test=np.zeros(0, bool),
             classes=labels["classes"],
         )
-        return cls(dataset, partition)
+        return cls(
+            dataset,
+            partition,
+            labelled=labels["labelled"],
+            keeps_unlabelled=labels["keeps_unlabelled"],
+        )

@@ -21,6 +21,7 @@ import polars as pl
 from duotone.config import RunConfig, merged, read_toml
 from duotone.data.dataset import Array
 from duotone.errors import RunError
+from duotone.registry import import_object
 from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
 from duotone.runs.folder import RunFolder, list_runs
 from duotone.runs.plan import Data, Model, Plan, facts_of, plan_population, plan_run, with_tables
@@ -85,6 +86,13 @@ class Run:
     def latents(self) -> dict[str, Array]:
         """Representations of some samples of every client."""
         return self.folder.latents()
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the report, by default ``report.html`` in the run's folder; return its path."""
+        # Named, not imported: reports are made from runs, and so stand above them.
+        write_report = import_object("duotone.report:write_report")
+        path: Path = write_report([self], None if out is None else Path(out))
+        return path
 
 
 def run(

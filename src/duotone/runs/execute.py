@@ -13,7 +13,7 @@ from typing import Protocol
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.curve import newcomer_curve
-from duotone.evaluation.latents import collect_latents
+from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.summary import headline, selected_round, summarise
 from duotone.federation.backends import Backend
 from duotone.federation.backends.auto import Auto, one_process_line
@@ -30,6 +30,7 @@ from duotone.federation.engine import (
 from duotone.federation.store import FolderStore
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
+from duotone.runs.separation import measure_latents, measure_swaps, separation_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +161,35 @@ def _finish(
     folder: RunFolder, plan: Plan, store: FolderStore, clients: Sequence[str], backend: Backend
 ) -> None:
     """Write what is known at the end; doing it again changes nothing."""
-    config, population = plan.config, plan.population
+    config, manifest = plan.config, store.manifest
+    folder.cut_metrics(manifest.notes["metrics_bytes"])
     table = folder.metrics()
+    scores = summarise(table)
+    if config.latents:
+        assert config.rounds is not None
+        before = before_first_round(
+            plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+        )
+        info = replace(before, round=manifest.round)
+        serving = Serving(store.server(), info, plan.rule, config.shots)
+        latents = measure_latents(plan, serving, clients, store, backend)
+        folder.write_latents(latents)
+        found = separation_scores(latents, data_name=config.data, seed=config.seed)
+        swaps = measure_swaps(plan, serving, store, backend)
+        if swaps is not None:
+            found |= swaps.scores
+            folder.write_swaps(swaps)
+        folder.append_metrics(separation_rows(found, manifest.round))
+        scores |= found
     folder.write_summary(
         {
-            "scores": {name: score.as_json() for name, score in summarise(table).items()},
+            "scores": {name: score.as_json() for name, score in scores.items()},
             "headline": headline(table["metric"]),
-            "rounds": store.manifest.round,
+            "rounds": manifest.round,
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
         }
     )
-    if config.latents:
-        assert config.rounds is not None
-        before = before_first_round(
-            population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-        )
-        info = replace(before, round=store.manifest.round)
-        serving = Serving(store.server(), info, plan.rule, config.shots)
-        folder.write_latents(
-            collect_latents(serving, clients, population, store, backend, config.latents)
-        )
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:

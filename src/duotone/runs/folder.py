@@ -6,6 +6,7 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   metrics.csv     round,client,group,kind,part,metric,value
   summary.json    scores with their direction and spread
   latents.npz     representations of some samples of every client
+  swap.json       how well pairs of clients swap codes, if the method has a decoder
   checkpoints/    the last committed round
   log.txt         what was said while it ran
 """
@@ -30,6 +31,7 @@ from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
+from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
 
 FORMAT = 1
@@ -194,6 +196,11 @@ class RunFolder:
         """Write the scores."""
         content = json.dumps(summary, indent=2) + "\n"
         write_atomically(self.path / "summary.json", content.encode())
+
+    def write_swaps(self, swaps: SwapResult) -> None:
+        """Write ``swap.json``."""
+        content = {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
+        write_atomically(self.path / "swap.json", (json.dumps(content, indent=2) + "\n").encode())
 
     def write_latents(self, arrays: Mapping[str, Array]) -> None:
         """Write ``latents.npz``."""

@@ -85,7 +85,10 @@ def plan_run(
     holding = checked(lambda: resolve_settings(scheme, values["partition"]))
     if base is not None:
         checked(lambda: style_kinds(base.style))
-        if model is None and base.model is not None:
+        own = None if kind is None else kind.own_model
+        if own is not None:
+            checked(lambda: _check_own(own, base.model if model is None else model))
+        elif model is None and base.model is not None:
             model = checked(lambda: MODELS.load(base.model))
         if kind is not None and base.newcomers != "auto":
             checked(lambda: _check_rule(kind, base.newcomers))
@@ -102,10 +105,11 @@ def plan_run(
     partition = build_partition(dataset, scheme, holding, seed=base.seed)
     population = _population(dataset, partition, base.style, base.seed)
     device = _device(base.device)
+    population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
     if model is None:
         default = "cnn-bn" if population.info.is_image else kind.table_model
-        base = base.model_copy(update={"model": default})
-        model = MODELS.load(str(base.model))
+        base = base.model_copy(update={"model": kind.own_model or default})
+        model = MODELS.load(default)
     elif base.model is None:
         base = base.model_copy(update={"model": model_name(model)})
     method: Method = kind(settings, as_network(model), device)
@@ -175,6 +179,11 @@ def _check_rule(kind: type[Method], rule: NewcomerRule) -> None:
             f"The method {kind.name!r} cannot serve newcomers {rule}; it can do {can}. "
             "Set newcomers accordingly, or leave it at auto."
         )
+
+
+def _check_own(own: str, asked: Model | str | None) -> None:
+    if asked not in (None, own):
+        raise ConfigError(f"This method brings its own network, {own!r}; leave the model out.")
 
 
 def _dataset(given: Data) -> Dataset:

@@ -1,0 +1,131 @@
+"""What a run says about its two parts, against what anyone can compute from its folder."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+import duotone
+from duotone.evaluation.separation import separation_scores
+from duotone.runs.execute import execute
+from duotone.runs.plan import plan_run
+
+MARKED = {
+    "data": "digits",
+    "style": "marks",
+    "model": "thesis-cnn-bn",
+    "partition": {"scheme": "iid", "clients": 9, "newcomers": 1, "max_train": 200},
+    "rounds": 2,
+    "evaluate_every": 2,
+    "latents": 60,
+    "curve": (),
+    "backend": "serial",
+}
+
+
+@pytest.fixture(scope="module")
+def fedavg(tmp_path_factory):
+    return duotone.run(
+        {**MARKED, "method": "fedavg"}, out=tmp_path_factory.mktemp("runs") / "fedavg"
+    )
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    return duotone.run(
+        {**MARKED, "method": "fedavg-ft"}, out=tmp_path_factory.mktemp("runs") / "fedavg-ft"
+    )
+
+
+def by_hand(latents, codes, question, classifier):
+    """Read a question out of codes as a user with nothing but scikit-learn would."""
+    rows = {
+        split: (latents["kind"] == "member") & (latents["split"] == split)
+        for split in ("train", "test")
+    }
+    scale = StandardScaler().fit(codes[rows["train"]])
+    classifier.fit(scale.transform(codes[rows["train"]]), latents[question][rows["train"]])
+    return classifier.score(scale.transform(codes[rows["test"]]), latents[question][rows["test"]])
+
+
+@pytest.mark.parametrize("question", ["group", "label"])
+def test_what_fedavg_leaks_agrees_with_an_independent_computation(fedavg, question):
+    latents, scores = fedavg.latents, fedavg.summary["scores"]
+    network = MLPClassifier((64, 64), max_iter=60, alpha=1e-2, random_state=0, tol=0)
+    with pytest.warns(match="Maximum iterations"):
+        by_network = by_hand(latents, latents["shared"], question, network)
+    by_line = by_hand(latents, latents["shared"], question, LogisticRegression(max_iter=2000))
+    found = scores[f"probe.{question}_from_shared"]
+    assert found["value"] == pytest.approx(by_network, abs=0.08)
+    assert scores[f"probe.{question}_from_shared.linear"]["value"] == pytest.approx(
+        by_line, abs=0.05
+    )
+    assert found["low"] <= found["value"] <= found["high"]
+
+
+def test_fedavg_features_reveal_the_mark_far_above_chance_and_control(fedavg):
+    scores = {name: score["value"] for name, score in fedavg.summary["scores"].items()}
+    leak = scores["probe.group_from_shared"]
+    assert leak > scores["probe.group_from_shared.chance"] + 0.15
+    assert leak > scores["probe.group_from_shared.control"] + 0.15
+    assert scores["probe.group_from_shared.untrained"] > 0.5  # a network learns nothing to leak
+
+
+def test_scores_are_repeated_from_the_folder_alone(fedavg):
+    again = separation_scores(fedavg.latents, data_name="digits", seed=0)
+    saved = fedavg.summary["scores"]
+    assert {name: score.as_json() for name, score in again.items()} == {
+        name: score for name, score in saved.items() if not name.startswith(("member", "newcomer"))
+    }
+
+
+def test_every_separation_score_is_a_row_of_the_last_round_that_belongs_to_no_client(fedavg):
+    rows = fedavg.metrics.filter(pl.col("client").fill_null("") == "")
+    found = dict(rows.select("metric", "value").iter_rows())
+    scores = fedavg.summary["scores"]
+    assert found == {
+        name: pytest.approx(score["value"])
+        for name, score in scores.items()
+        if not name.startswith(("member", "newcomer"))
+    }
+    assert set(rows["round"]) == {2}
+    kinds = dict(rows.select("metric", "kind").iter_rows())
+    assert kinds["probe.label_from_shared.newcomers"] == "newcomer"
+    assert kinds["probe.label_from_shared"] == "member"
+
+
+def test_clients_with_encoders_of_their_own_are_compared_through_one_of_them(tuned):
+    latents = tuned.latents
+    first = latents["client"] == latents["client"][0]
+    assert np.array_equal(latents["common_local"][first], latents["local"][first])
+    assert not np.allclose(latents["common_local"][~first], latents["local"][~first])
+
+
+def test_groups_stand_beside_those_of_plain_fedavg_features(tuned):
+    scores = tuned.summary["scores"]
+    assert tuned.latents["fedavg"].shape == tuned.latents["local"].shape
+    for name in ("nmi", "ari", "silhouette"):
+        assert f"groups.{name}" in scores
+        assert scores[f"groups.{name}.fedavg"]["direction"] == "reference"
+
+
+def test_a_shared_encoder_needs_no_common_one(fedavg):
+    assert "common_shared" not in fedavg.latents
+    assert "fedavg" not in fedavg.latents
+
+
+def test_finishing_twice_changes_nothing(fedavg):
+    names = ("metrics.csv", "summary.json", "latents.npz")
+    before = {name: (fedavg.path / name).read_bytes() for name in names}
+    execute(fedavg.folder, plan_run(fedavg.config.model_dump()))
+    assert {name: (fedavg.path / name).read_bytes() for name in names} == before
+
+
+def test_no_latents_no_separation(tmp_path):
+    settings = {**MARKED, "method": "fedavg", "latents": 0, "rounds": 1}
+    run = duotone.run(settings, out=tmp_path / "run")
+    assert not any(name.startswith("probe") for name in run.summary["scores"])
