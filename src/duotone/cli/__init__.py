@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from duotone.cli import comparing, looking, running
+from duotone.cli import comparing, looking, reporting, running
 from duotone.cli.app import app
 from duotone.errors import DuotoneError
 
@@ -17,6 +17,7 @@ __all__ = [
     "comparing",
     "looking",
     "main",
+    "reporting",
     "running",
 ]  # importing a module of commands registers them
 

@@ -71,6 +71,7 @@ def demo(
     """
     from datetime import datetime
 
+    from duotone.report import write_report
     from duotone.runs import plan_run
 
     place = out or Path("runs") / f"demo_{datetime.now():%Y-%m-%d_%H%M%S}"
@@ -80,11 +81,14 @@ def demo(
     for method in DEMO_METHODS:
         plan = plan_run({**DEMO_SETTINGS, "method": {"name": method}})
         finished += _execute_all([plan], place / method, quiet)
+    report = write_report(finished, place / "report.html")
     if as_json:
-        show_json([{"run": str(item.path), **item.summary} for item in finished])
+        content = [{"run": str(item.path), **item.summary} for item in finished]
+        show_json({"runs": content, "report": str(report)})
         return
     _show_results(finished)
     show("Every client is judged on its own test digits. ± is the spread over clients.")
+    show(f"Report: {report}")
 
 
 def gather(

@@ -64,7 +64,7 @@ def newcomer_curve(
         (serving.rule, None if serving.rule == "zero-shot" else serving.shots): known
     }
     rows: list[Row] = []
-    for name, point in curve_points(method.newcomer_rules, shots).items():
+    for name, point in curve_points(method.rules(method.config), shots).items():
         if point not in scored:
             rule, count = point
             there = replace(serving, rule=rule, shots=count)

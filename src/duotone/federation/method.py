@@ -140,6 +140,11 @@ class Method(ABC):
         # their mean belongs to nobody's.
         return not isinstance(owner, nn.utils.parametrizations._SpectralNorm)
 
+    @classmethod
+    def rules(cls, config: MethodSettings) -> tuple[NewcomerRule, ...]:
+        """Return what the method can start a newcomer from with some settings, best first."""
+        return cls.newcomer_rules
+
     def start(self, info: RoundInfo) -> ServerState:
         """Return the server's first state."""
         shared, _ = self.initial(info)

@@ -90,8 +90,8 @@ def plan_run(
             checked(lambda: _check_own(own, base.model if model is None else model))
         elif model is None and base.model is not None:
             model = checked(lambda: MODELS.load(base.model))
-        if kind is not None and base.newcomers != "auto":
-            checked(lambda: _check_rule(kind, base.newcomers))
+        if kind is not None and settings is not None and base.newcomers != "auto":
+            checked(lambda: _check_rule(kind, settings, base.newcomers))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -131,7 +131,7 @@ def plan_run(
             "partition": {"scheme": scheme, **holding.model_dump()},
         }
     )
-    rule = kind.newcomer_rules[0] if base.newcomers == "auto" else base.newcomers
+    rule = kind.rules(settings)[0] if base.newcomers == "auto" else base.newcomers
     return Plan(config, method, population, rule, base.workers or available_cores())
 
 
@@ -172,9 +172,9 @@ def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
     return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
 
 
-def _check_rule(kind: type[Method], rule: NewcomerRule) -> None:
-    if rule not in kind.newcomer_rules:
-        can = " or ".join(kind.newcomer_rules)
+def _check_rule(kind: type[Method], settings: MethodSettings, rule: NewcomerRule) -> None:
+    if rule not in kind.rules(settings):
+        can = " or ".join(kind.rules(settings))
         raise ConfigError(
             f"The method {kind.name!r} cannot serve newcomers {rule}; it can do {can}. "
             "Set newcomers accordingly, or leave it at auto."

@@ -1,0 +1,44 @@
+"""Commands that show: report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from duotone.cli.app import OUTPUT, app, show
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file; by default report.html in the run's folder, or in the folder that "
+            "several runs have in common.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="The entry the others are compared with; by default the first."),
+    ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also runs on different data or partitions, untested.")
+    ] = False,
+) -> None:
+    """Write one HTML page about a run, or about several beside each other; it opens offline.
+
+    Examples:
+
+      duotone report runs/demo/fedavg
+
+      duotone report runs/demo/local runs/demo/fedavg --out demo.html
+
+      duotone report runs/target-shift --reference local
+    """
+    from duotone.report import write_report
+
+    show(f"Report: {write_report(runs, out, reference=reference, anyway=anyway)}")

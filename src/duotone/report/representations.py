@@ -1,0 +1,277 @@
+"""The sections about the codes of one run: separation, maps, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from duotone.report.maps import MOST_POINTS, code_maps, comparable, is_alive
+from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
+from duotone.report.pictures import SECTIONS, stored_pictures, swap_table
+from duotone.report.separation import map_figure, probe_figure, swap_figure
+from duotone.report.subject import Subject
+from duotone.report.tables import PROBES, probe_table
+from duotone.runs.tables import NOTHING, PlainTable
+
+_DISENTANGLEMENT = {
+    "mig": "MIG",
+    "sap": "SAP",
+    "modularity": "modularity",
+    "disentanglement": "disentanglement (DCI)",
+    "completeness": "completeness (DCI)",
+    "informativeness": "informativeness (DCI)",
+}
+_GROUPS = {"nmi": "NMI", "ari": "ARI", "silhouette": "silhouette"}
+_GROUP_WORDS = {
+    "": "local code",
+    ".shared": "shared code",
+    ".untrained": "untrained network",
+    ".fedavg": "plain FedAvg",
+}
+_PROBE_WORDS = {
+    "mlp": "MLP",
+    "linear": "linear",
+    "samples": "samples",
+    "newcomers": "newcomers",
+    "chance": "chance",
+    "control": "permuted",
+    "untrained": "untrained",
+}
+_PICTURES = {
+    "traversals": "Traversals",
+    "manifolds": "Manifolds",
+    "swaps": "Swaps",
+}
+
+
+def separation_section(subject: Subject) -> Section:
+    """Return what probes, disentanglement and group scores say about the parts."""
+    scores: Mapping[str, Mapping[str, Any]] = subject.summary["scores"]
+    probes = probe_table(scores)
+    blocks: list[Block] = []
+    if probes.is_empty():
+        blocks.append(Note("No probe was trained on this run's codes, so nothing is said here."))
+    else:
+        blocks += [
+            Panel(
+                "probes",
+                "What can be read from each part",
+                (View((), probe_figure(probes)),),
+                "Filled marks right of the grey ones: that part gives the answer away. A good "
+                "split has client and group far right for local and at chance for shared, and the "
+                "label the other way round.",
+                "A probe at chance shows that this probe failed, not that nothing is there; a mark "
+                "right of chance but left of the untrained network was in the data from the start. "
+                "Bars are 95 % intervals over samples, not over seeds. Naming one of a few "
+                "newcomers is easier than naming a member.",
+                probes,
+                min_width=560,
+            ),
+            Grid("probe-numbers", probe_numbers(probes), is_folded=True),
+        ]
+    found = [disentanglement_table(scores), group_table(scores), other_table(scores)]
+    blocks += [Grid(f"scores-{i}", item) for i, item in enumerate(found) if item is not None]
+    return Section(
+        "separation",
+        "Separation",
+        "Probes are small classifiers that try to read something from a code. They are trained on "
+        "some samples of the members and scored on others.",
+        blocks,
+    )
+
+
+def probe_numbers(probes: pl.DataFrame) -> PlainTable:
+    """Return all probes as a table, one row per question and part."""
+    shown = [name for name in PROBES if name in probes["probe"].unique()]
+    rows = []
+    for (question, part), own in probes.group_by("question", "part", maintain_order=True):
+        values = {row["probe"]: row for row in own.to_dicts()}
+        measure = own["measure"][0]
+        cells = [_value(values.get(name), measure) for name in shown]
+        rows.append((f"{question} from {part}", measure, *cells))
+    return PlainTable(
+        "All probes in numbers",
+        ("question", "measure", *(f">{_PROBE_WORDS[name]}" for name in shown)),
+        tuple(rows),
+        "In brackets the 95 % bootstrap interval. Permuted: the same probe trained on shuffled "
+        "answers. Untrained: on the codes of a network that was never trained. Newcomers: the "
+        "members' probe, asked about newcomers; who they are is asked among themselves, which is "
+        "easier the fewer they are.",
+    )
+
+
+def _value(row: Mapping[str, Any] | None, measure: str) -> str:
+    if row is None:
+        return NOTHING
+    scale, digits = (100, 1) if measure == "accuracy" else (1, 2)
+    unit = " %" if measure == "accuracy" else ""
+    text = f"{row['value'] * scale:.{digits}f}{unit}"
+    if row["low"] is None or row["high"] is None:
+        return text
+    return f"{text} [{row['low'] * scale:.{digits}f}, {row['high'] * scale:.{digits}f}]"
+
+
+def disentanglement_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
+    """Return disentanglement over parts and over dimensions; ``None`` if there is none."""
+    over = {
+        prefix: words
+        for prefix, words in (("parts", "parts"), ("dims", "dimensions"))
+        if any(f"{prefix}.{name}" in scores for name in _DISENTANGLEMENT)
+    }
+    if not over:
+        return None
+    rows = tuple(
+        (words, *(_plain(scores.get(f"{prefix}.{name}")) for prefix in over))
+        for name, words in _DISENTANGLEMENT.items()
+        if any(f"{prefix}.{name}" in scores for prefix in over)
+    )
+    dependence = [
+        f"{words} {_plain(scores[name])}"
+        for name, words in (
+            ("parts.hsic", "HSIC"),
+            ("parts.total_correlation", "total correlation"),
+        )
+        if name in scores
+    ]
+    note = "From 0 to 1, higher is better, against all known factors: the two parts taken as two "
+    note += "dimensions, and every dimension for itself."
+    if dependence:
+        note += f" Dependence between the parts (0: none): {', '.join(dependence)}."
+    return PlainTable("Disentanglement", ("score", *(f">{w}" for w in over.values())), rows, note)
+
+
+def group_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
+    """Return how clients' mean codes gather by group; ``None`` if that was not measured."""
+    variants = {
+        suffix: words
+        for suffix, words in _GROUP_WORDS.items()
+        if any(f"groups.{name}{suffix}" in scores for name in _GROUPS)
+    }
+    if not variants:
+        return None
+    rows = tuple(
+        (words, *(_plain(scores.get(f"groups.{name}{suffix}")) for suffix in variants))
+        for name, words in _GROUPS.items()
+    )
+    note = "Clients' mean codes against their true groups; 1 is a perfect match. A high score says "
+    note += "something only where plain FedAvg and an untrained network score lower."
+    newcomers = scores.get("groups.newcomers")
+    if newcomers is not None:
+        note += f" {100 * newcomers['value']:.0f} % of the newcomers lie nearest to a member of "
+        note += "their own group."
+    return PlainTable("Groups", ("score", *(f">{w}" for w in variants.values())), rows, note)
+
+
+def other_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
+    """Return the swap and concept scores; ``None`` if there are none."""
+    rows = tuple(
+        (name, _plain(score), str(score["direction"]))
+        for name, score in scores.items()
+        if name.startswith(("swap.", "concepts."))
+    )
+    if not rows:
+        return None
+    note = "Swaps: the shared part of one sample with the local part of another, read by judges "
+    note += "trained on real samples (….judge: how good they are). Scores close to those without "
+    note += "the local part come from the decoder, not from the code."
+    return PlainTable("Swaps", ("score", ">value", "better"), rows, note)
+
+
+def _plain(score: Mapping[str, Any] | None) -> str:
+    if score is None:
+        return NOTHING
+    text = f"{score['value']:.2f}"
+    if score.get("low") is None:
+        return text
+    return f"{text} [{score['low']:.2f}, {score['high']:.2f}]"
+
+
+def map_section(subject: Subject) -> Section | None:
+    """Return maps of both parts; ``None`` if no codes were kept."""
+    latents = subject.latents
+    if latents is None:
+        return None
+    colours = ["client", "label"]
+    if len(set(latents["group"])) not in (1, len(set(latents["client"]))):
+        colours.append("group")
+    maps = code_maps(latents, subject.config.seed)
+    blocks: list[Block] = []
+    if maps:
+        points = pl.concat([m.points.with_columns(pl.lit(m.name).alias("map")) for m in maps])
+        count = maps[0].points.select("client", "index", "split").unique().height
+        views = [View((m.name, c), map_figure(m.points, c, m.axes)) for m in maps for c in colours]
+        blocks.append(
+            Panel(
+                "map",
+                f"Each dot is a sample ({count} of them)",
+                tuple(views),
+                "Coloured by client, a shared part should look mixed and a local part sorted; "
+                "coloured by label, the other way round. Open marks are newcomers.",
+                "A flat map drops most of the code: what looks mixed may be cleanly apart in "
+                "another direction, so trust the probes. In t-SNE (perplexity 30, started from "
+                "PCA) distances, sizes and gaps mean nothing, and noise has clusters too.",
+                points,
+                ("projection", "coloured by"),
+                min_width=620,
+            )
+        )
+    for part in ("shared", "local"):
+        code = comparable(latents, part)
+        if code.shape[1] == 0:
+            blocks.append(Note(f"This method has no {part} code, so there is no map of it."))
+        elif not is_alive(code):
+            blocks.append(Note(f"The {part} code is the same for every sample: it is dead."))
+        elif f"common_{part}" in latents:
+            blocks.append(
+                Note(
+                    f"Clients encode the {part} part with parameters of their own, so all samples "
+                    "were passed through one member's encoder: codes of different encoders have no "
+                    "common axes."
+                )
+            )
+    intro = f"The codes of at most {MOST_POINTS:,} samples, evenly many of each client, laid flat."
+    return Section("maps", "Maps", intro, blocks)
+
+
+def picture_section(folder: Path) -> Section:
+    """Return the pictures a method left in its run folder, and the swap matrix."""
+    pictures, left_out = stored_pictures(folder)
+    blocks: list[Block] = []
+    for name in SECTIONS:
+        blocks += [
+            Picture(f"{_PICTURES[name]}: {item.title}", (("", item.uri),), item.look, item.mislead)
+            for item in pictures
+            if item.section == name
+        ]
+    pairs = swap_table(folder)
+    if pairs is not None:
+        views = tuple(View((s,), swap_figure(pairs, s)) for s in ("label", "style"))
+        blocks.append(
+            Panel(
+                "swap-matrix",
+                "Swaps for each pair of clients",
+                views,
+                "Rows or columns that stand out: content that survives no swap, or a local part "
+                "that nobody can be given.",
+                "A local part that does nothing passes for the label; compare the style, and the "
+                "scores without the local part. Judges make mistakes of their own.",
+                pairs,
+                ("judged by",),
+                min_width=480,
+            )
+        )
+    if left_out:
+        blocks.append(
+            Note(f"Too large for this page, see the run's figures: {', '.join(left_out)}.")
+        )
+    if not blocks:
+        blocks.append(
+            Note(
+                "Traversals, manifolds and swap sheets come with methods that have a decoder; this "
+                "run has left none."
+            )
+        )
+    return Section("pictures", "Pictures", "What the parts do when they are decoded.", blocks)

@@ -1,0 +1,107 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = null; // null: as the system wants it
+
+  const isDark = () => (chosen ?? (prefersDark.matches ? "dark" : "light")) === "dark";
+
+  function colours() {
+    const style = getComputedStyle(root);
+    const read = (name) => style.getPropertyValue(name).trim();
+    return { text: read("--text"), grid: read("--grid"), paper: read("--paper"), rule: read("--rule") };
+  }
+
+  // Which changes of a figure's layout give it the colours of the page.
+  function themed(layout) {
+    const { text, grid, paper, rule } = colours();
+    const changes = {
+      "font.color": text,
+      "hoverlabel.bgcolor": paper,
+      "hoverlabel.bordercolor": rule,
+      "hoverlabel.font.color": text,
+      "modebar.color": grid,
+      "modebar.activecolor": text,
+      "modebar.bgcolor": "rgba(0,0,0,0)",
+    };
+    for (const axis of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
+      changes[`${axis}.gridcolor`] = grid;
+      changes[`${axis}.linecolor`] = rule;
+    }
+    return changes;
+  }
+
+  const settings = {
+    displaylogo: false,
+    responsive: true,
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    toImageButtonOptions: { format: "svg" },
+  };
+
+  function draw(plot) {
+    if (plot.hidden || plot.dataset.drawn) return;
+    plot.dataset.drawn = "yes";
+    const source = plot.querySelector("script");
+    const figure = JSON.parse(source.textContent);
+    source.remove();
+    for (const [path, value] of Object.entries(themed(figure.layout))) {
+      const keys = path.split(".");
+      const last = keys.pop();
+      let table = figure.layout;
+      for (const key of keys) table = table[key] ??= {};
+      table[last] = value;
+    }
+    Plotly.newPlot(plot, figure.data, figure.layout, settings);
+  }
+
+  function paint() {
+    button.setAttribute("aria-pressed", String(isDark()));
+    button.textContent = isDark() ? "Light" : "Dark";
+    for (const plot of document.querySelectorAll(".plot[data-drawn]")) {
+      Plotly.relayout(plot, themed(plot.layout));
+    }
+  }
+
+  function choose(theme) {
+    chosen = theme;
+    if (theme === null) delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    paint();
+  }
+
+  for (const panel of document.querySelectorAll(".panel")) {
+    const controls = panel.querySelector(".controls");
+    controls?.addEventListener("change", () => {
+      const wanted = [...controls.querySelectorAll("input:checked")].map((input) => input.value);
+      for (const plot of panel.querySelectorAll(".plot")) {
+        const choices = JSON.parse(plot.dataset.choices);
+        plot.hidden = !wanted.every((word) => choices.includes(word));
+        draw(plot);
+        if (!plot.hidden) Plotly.Plots.resize(plot);
+      }
+    });
+  }
+
+  button.hidden = false;
+  button.addEventListener("click", () => choose(isDark() ? "light" : "dark"));
+  prefersDark.addEventListener("change", paint);
+
+  // Paper is white, whatever the screen is.
+  let onScreen = null;
+  addEventListener("beforeprint", () => { onScreen = chosen; choose("light"); });
+  addEventListener("afterprint", () => choose(onScreen));
+
+  for (const plot of document.querySelectorAll(".plot")) draw(plot);
+  paint();
+
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      for (const link of links.values()) link.removeAttribute("aria-current");
+      links.get(entry.target.id)?.setAttribute("aria-current", "true");
+    }
+  }, { rootMargin: "-10% 0px -80% 0px" });
+  for (const section of document.querySelectorAll("main > section")) seen.observe(section);
+})();

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from duotone.errors import ConfigError, RunError
+from duotone.report import write_report
+from duotone.report.figures import traffic_figure
+from duotone.report.page import Grid, Note, Page, Panel, Section, View, render
+from duotone.report.verdict import Sentence
+from duotone.runs.tables import PlainTable
+
+SECTIONS = ("set-up", "learning", "clients", "separation", "maps", "pictures", "communication")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fast_maps():
+    """t-SNE is tested on its own; here a map of it need not be a good one."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr("duotone.report.maps.ITERATIONS", 250)
+    yield
+    patch.undo()
+
+
+def text_of(page: str) -> str:
+    """Return what a reader sees, scripts left out."""
+    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
+
+
+def small_page(**changes) -> Page:
+    table = pl.DataFrame({"round": [1], "bytes_up": [5], "bytes_down": [6]})
+    panel = Panel("one", "A <figure>", (View((), traffic_figure(table)),), "look", "beware", table)
+    grid = Grid("two", PlainTable("A table", ("name", ">value"), (("<i>x</i>", "1,5"),)))
+    section = Section("part", "A part", "What is in it.", [panel, grid, Note("a note")])
+    page = {"title": "T", "subtitle": "S", "verdict": [Sentence("Topic", "Said.")]}
+    return Page(**{**page, "sections": [section], **changes})
+
+
+def test_a_page_holds_plotly_once_and_forbids_every_request():
+    page = render(small_page())
+    assert page.count("plotly.js v") == 1
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'")
+    ours = page.replace(page[page.index("plotly.js v") - 99 : page.rindex("<script>")], "")
+    assert "http://" not in ours
+    assert "https://" not in ours
+
+
+def test_names_cannot_break_out_of_the_page():
+    hostile = "</script><script>alert(1)</script>"
+    table = pl.DataFrame({"round": [1], "bytes_up": [5], "bytes_down": [6]})
+    figure = traffic_figure(table)
+    figure.data[0].name = hostile
+    panel = Panel("one", hostile, (View((), figure),), hostile, hostile, table)
+    section = Section("part", hostile, hostile, [panel, Note(hostile)])
+    page = render(small_page(title=hostile, sections=[section]))
+    assert "<script>alert" not in page
+    stored = re.search(r'<script type="application/json">(.*?)</script>', page, re.S)
+    assert stored is not None
+    assert json.loads(stored[1])["data"][0]["name"] == hostile
+
+
+def test_the_data_behind_a_figure_and_a_table_can_be_downloaded():
+    page = render(small_page())
+    files = {
+        name: base64.b64decode(content).decode().replace("\r\n", "\n")
+        for content, name in re.findall(r'base64,([^"]+)" download="([^"]+)"', page)
+    }
+    assert files["one.csv"] == "round,bytes_up,bytes_down\n1,5,6\n"
+    assert files["two.csv"] == 'name,value\n<i>x</i>,"1,5"\n'
+
+
+def test_every_section_has_a_link_and_every_figure_its_remarks():
+    page = render(small_page())
+    assert '<a href="#part">A part</a>' in page
+    assert "Look for look" in text_of(page)
+    assert "Can mislead beware" in text_of(page)
+
+
+def test_the_report_on_a_run_lies_in_its_folder_and_has_every_section(make_run):
+    run = make_run()
+    path = write_report(run)
+    assert path == run.path / "report.html"
+    assert path.stat().st_size < 8e6
+    page = path.read_text()
+    for section in SECTIONS:
+        assert f'<section id="{section}"' in page
+    text = text_of(page)
+    assert "the worst is client b of group blue with 70.0 %" in text
+    assert "The data is not at hand (it was given in Python)" in text
+    assert "an MLP probe names the client with 80.0 %" in text
+    assert "duotone run --config config.toml" in text
+    assert "Traversals, manifolds and swap sheets come with methods that have a decoder" in text
+
+
+def test_a_run_that_was_moved_reports_equally(make_run, tmp_path):
+    run = make_run()
+    before = write_report(run).read_bytes()
+    shutil.move(run.path, tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "report.html").unlink()
+    assert write_report(tmp_path / "elsewhere").read_bytes() == before
+    assert str(tmp_path).encode() not in before
+
+
+def test_a_run_without_codes_and_probes_still_reports(make_run):
+    run = make_run()
+    (run.path / "latents.npz").unlink()
+    summary = run.folder.summary()
+    scores = {k: v for k, v in summary["scores"].items() if not k.startswith("probe.")}
+    run.folder.write_summary({**summary, "scores": scores})
+    page = write_report(run).read_text()
+    assert '<section id="maps"' not in page
+    assert "No probe was trained" in text_of(page)
+    assert "who holds what is not shown" in text_of(page)
+
+
+def test_pictures_and_the_swap_matrix_of_a_run_are_in_its_report(make_run):
+    run = make_run()
+    (run.path / "figures").mkdir()
+    Image.fromarray(np.zeros((2, 2), np.uint8)).save(run.path / "figures" / "t.png")
+    entry = {"file": "t.png", "title": "Tilt", "caption": "slant", "mislead": "luck"}
+    listed = run.path / "figures" / "figures.json"
+    listed.write_text(json.dumps([{**entry, "section": "traversals"}]))
+    pair = {"content_client": "a", "style_client": "b", "label": 0.5, "style": None}
+    (run.path / "swap.json").write_text(json.dumps({"matrix": [pair]}))
+    page = write_report(run).read_text()
+    assert "Traversals: Tilt" in page
+    assert 'id="swap-matrix"' in page
+    for wrong in ({**entry, "file": "../run.json"}, {**entry, "file": "none.png"}):
+        listed.write_text(json.dumps([{**wrong, "section": "swaps"}]))
+        with pytest.raises(RunError, match="not a file beside it"):
+            write_report(run)
+    (run.path / "figures" / "t.png").write_bytes(b"GIF")
+    listed.write_text(json.dumps([{**entry, "section": "swaps"}]))
+    with pytest.raises(RunError, match="not a PNG"):
+        write_report(run)
+
+
+def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(make_run, change_json):
+    run = make_run()
+    change_json(run.path / "run.json", status="interrupted")
+    with pytest.raises(RunError, match=r"is interrupted.*duotone resume"):
+        write_report(run)
+
+
+@pytest.mark.parametrize("file", ["summary.json", "run.json", "latents.npz", "metrics.csv"])
+def test_a_truncated_file_is_a_clear_error(make_run, file):
+    run = make_run()
+    content = (run.path / file).read_bytes()
+    (run.path / file).write_bytes(content[: len(content) // 3])
+    with pytest.raises(RunError, match=file):
+        write_report(run)
+
+
+def test_a_foreign_folder_is_a_clear_error(tmp_path):
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(RunError, match="not the folder of a run"):
+        write_report(tmp_path / "notes")
+    with pytest.raises(RunError, match="There is no run folder"):
+        write_report(tmp_path / "nowhere")
+
+
+def test_several_runs_are_compared_with_their_seeds_pooled(make_run, tmp_path):
+    runs = [
+        make_run(f"{method}{seed}", seed=seed, method=method, gain=gain)
+        for method, gain in (("fedavg", 0.0), ("fedprox", 0.1))
+        for seed in (0, 1)
+    ]
+    path = write_report(runs)
+    assert path == tmp_path / "report.html"
+    text = text_of(path.read_text())
+    assert "2 entries, 4 runs" in text
+    assert "Against fedavg" in text
+    assert "Settings that differ" in text
+    assert "method.name fedavg fedprox" in text
+    assert "Between fedprox and fedavg no difference is shown (+5.0 points" in text
+    with pytest.raises(ConfigError, match="no entry 'local'"):
+        write_report(runs, reference="local")
+
+
+def test_runs_on_different_partitions_are_not_ranked(make_run, change_json):
+    first, second = make_run("first"), make_run("second", method="fedprox")
+    change_json(second.path / "run.json", partition_fingerprint="other")
+    with pytest.raises(RunError, match="the partition fingerprint differs"):
+        write_report([first, second])
+    text = text_of(write_report([first, second], anyway=True).read_text())
+    assert "not ranked: the partition fingerprint differs" in text
+    assert "Against fedavg" not in text
+
+
+def test_the_file_can_be_chosen_but_not_be_a_folder(make_run, tmp_path):
+    run = make_run()
+    assert write_report(str(run.path), tmp_path / "new" / "r.html").is_file()
+    with pytest.raises(ConfigError, match="is a folder"):
+        write_report(run, tmp_path)
+    with pytest.raises(ConfigError, match="nothing to compare"):
+        write_report(run, reference="fedavg")
