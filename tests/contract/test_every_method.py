@@ -18,6 +18,9 @@ from duotone.models.classifiers import cnn_bn
 from duotone.types import ClientState, RoundInfo
 
 EVERY = sorted(METHODS)
+ANY_NETWORK = [name for name in EVERY if METHODS.load(name).own_model is None]
+TOY = {"feddva": {"classify": "tune", "lr": 0.01, "epochs": 10}}
+"""Settings with which a method learns a toy task of 24 samples in six rounds."""
 
 
 def make(name, network=cnn_bn, **settings):
@@ -216,9 +219,11 @@ def test_newcomers_are_served_under_every_rule_the_method_names(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_it_learns_the_toy_task(name):
-    method, population, results, states = trained(name, rounds=6, sampled=None)
+    method, population, results, states = trained(name, rounds=6, sampled=None, **TOY.get(name, {}))
     losses = [[u.metrics["train_loss"] for u in result.updates] for result in results]
-    assert sum(losses[-1]) < 0.5 * sum(losses[0])
+    # Noisy pixels cannot be foretold; labels can.
+    floor = 0.5 if name in ANY_NETWORK else 0.9
+    assert sum(losses[-1]) < floor * sum(losses[0])
     serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
     for client in population.partition.members:
         task = ClientTask(client, states.get(client))
@@ -231,7 +236,7 @@ def spectral(data):
     return nn.Sequential(nn.Flatten(), normed, nn.BatchNorm1d(16), nn.Linear(16, 4))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", ANY_NETWORK)
 def test_spectral_norm_vectors_stay_with_their_client(name):
     population, method, states = make_population(), make(name, spectral), MemoryStates()
     results = list(federate(method, population, rounds=2, states=states))

@@ -90,7 +90,7 @@ def test_an_oracle_reads_each_factor_from_its_own_part_alone(found):
         assert scores[f"probe.{name}"].value == pytest.approx(chance, abs=0.06)
     for name in ("position_from_local", "phase_from_shared"):
         assert scores[f"probe.{name}.chance"].value == 0
-        assert scores[f"probe.{name}"].value == pytest.approx(0, abs=0.06)
+        assert scores[f"probe.{name}"].value == pytest.approx(0, abs=0.1)
 
 
 def test_an_oracle_has_parts_that_stand_for_their_factors(found):

@@ -11,8 +11,10 @@ from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted, planted_table
 from duotone.evaluation.clients import Serving
+from duotone.evaluation.decoding import Decodes, choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
-from duotone.evaluation.swap import Decodes, local_effect, swap_scores
+from duotone.evaluation.sheets import draw_sheets
+from duotone.evaluation.swap import local_effect, swap_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Method, MethodSettings
@@ -145,12 +147,19 @@ def judges(table):
     return train_judges(table, seed=0)
 
 
-def swapped(method_class, population, judges, rule="few-shot", backend=None):
+def holders_of(method_class, population, judges, rule="few-shot", backend=None):
     method = method_class(MethodSettings(), Mixing if population.dataset.x.ndim == 2 else mlp)
     info = RoundInfo(1, 1, 0, population.info)
     serving = Serving(method.start(info), info, rule)
     backend = backend or Serial(method, population)
-    return swap_scores(method, judges, serving, population, MemoryStates(), backend)
+    chosen = choose_holders(population.partition, judges.style_of, info.seed)
+    holders = encode_holders(chosen, judges, serving, population, MemoryStates(), backend)
+    return method, holders, info
+
+
+def swapped(method_class, population, judges, rule="few-shot", backend=None):
+    method, holders, info = holders_of(method_class, population, judges, rule, backend)
+    return swap_scores(method, judges, holders, population, info)
 
 
 @pytest.fixture(scope="module")
@@ -227,27 +236,33 @@ def test_without_newcomers_there_are_no_scores_of_newcomers(judges):
 def test_planted_images_are_redrawn_with_the_factors_of_their_givers():
     partition = build_partition(IMAGES, "natural", {"newcomers": ["c11"]}, seed=0)
     population = Population(IMAGES, partition)
-    result = swapped(Drawing, population, train_judges(population, seed=0))
-    scores = values(result)
+    judges = train_judges(population, seed=0)
+    method, holders, info = holders_of(Drawing, population, judges)
+    scores = values(swap_scores(method, judges, holders, population, info))
     for name in ("label", "style", "phase", "position", "label.newcomers", "style.newcomers"):
         assert scores[f"swap.{name}"] > 0.97
     assert scores["swap.style.without_local"] < 0.5
     assert 0.1 < scores["swap.local_effect"] < 0.9
 
-    sheet = result.sheet
-    assert len(sheet.clients) == 5
-    assert sheet.clients[-1] == "c11"
-    assert sheet.originals.shape == (5, 16, 16, 1)
-    assert sheet.swapped.shape == (5, 5, 16, 16, 1)
-    assert sheet.swapped.dtype == sheet.originals.dtype == np.uint8
+    swaps, *others = draw_sheets(method, holders, population)
+    assert "c11 (g2)." in swaps.caption  # the newcomer comes last
+    assert swaps.tiles.shape == (6, 6, 16, 16, 1)
+    assert swaps.tiles.dtype == np.uint8
+    originals, drawn = swaps.tiles[1:, 0], swaps.tiles[1:, 1:]
+    assert np.array_equal(originals, swaps.tiles[0, 1:])
     for number in range(5):  # the diagonal is the original without its noise
-        drawn, original = sheet.swapped[number, number], sheet.originals[number]
-        assert np.abs(drawn.astype(float) - original).mean() < 6
+        assert np.abs(drawn[number, number].astype(float) - originals[number]).mean() < 6
     # A column keeps its stripes wherever neither of two rows has its shape.
-    ground = (sheet.swapped.min(axis=1) < 10)[[0, 2]].all(axis=0)
+    ground = (drawn.min(axis=1) < 10)[[0, 2]].all(axis=0)
     assert ground.sum() > 50
-    first, third = sheet.swapped[0, 1].astype(float), sheet.swapped[2, 1].astype(float)
-    assert np.allclose(first[ground], third[ground], atol=10)
+    assert np.allclose(drawn[0, 1][ground], drawn[2, 1][ground].astype(float), atol=10)
+
+    assert [sheet.section for sheet in others] == ["traversals", "manifolds"] * 5
+    traversal, manifold = others[:2]
+    dimensions = min(8, holders[0].shared.shape[1]) + min(8, holders[0].local.shape[1])
+    assert traversal.tiles.shape == (dimensions, 9, 16, 16, 1)
+    assert manifold.tiles.shape == (9, 9, 16, 16, 1)
+    assert len({sheet.name for sheet in [swaps, *others]}) == 11
 
 
 # -- pairs

@@ -180,7 +180,8 @@ class EncodeJob:
             for split in self.splits:
                 codes = _codes(method, model, data[split])
                 for part, values in codes.items():
-                    arrays[f"{name}{part}/{split}"] = values
+                    if not name or part in ("shared", "local"):  # of others the means suffice
+                        arrays[f"{name}{part}/{split}"] = values
         return arrays
 
 

@@ -32,6 +32,7 @@ from duotone.evaluation.probes import (
     answer_blindly,
     bootstrap_counts,
     draw_rows,
+    plain_score,
     question,
     score_answers,
     train_linear,
@@ -42,6 +43,9 @@ from duotone.federation.method import Part
 from duotone.seeding import derive, stream
 
 PARTS: tuple[Part, Part] = ("shared", "local")
+
+MOST_WITHIN = 8
+"""Most clients whose amounts are read one by one."""
 
 _REFERENCES = (".chance", ".control", ".untrained")
 
@@ -196,9 +200,35 @@ def _probe_scores(
     scores: dict[str, Score] = {}
     for suffix, given in answers.items():
         scores |= _scored(table, part, suffix, asked, given, counts)
-    scores |= _newcomer_scores(table, part, codes, known, probe)
+    scores |= _within_scores(table, part, codes) | _newcomer_scores(
+        table, part, codes, known, probe
+    )
     names = [asking.name for asking in table.questions]
     return scores, dict(zip(names, answers[""], strict=True))
+
+
+def _within_scores(table: _Table, part: Part, codes: Array) -> dict[str, Score]:
+    """Read amounts client by client, where codes of different clients mean different things."""
+    rows, client = table.members, table.latents["client"]
+    scores: dict[str, Score] = {}
+    for asking in table.questions:
+        if asking.of_kinds:
+            continue
+        own = [asking.where(client == name) for name in np.unique(client[rows.train])]
+        own = [each for each in own if each.at(rows.train).can_be_learnt][:MOST_WITHIN]
+        seed = derive(table.seed, "separation", "within")
+        training = [each.at(rows.train) for each in own]
+        answers = train_probes(codes[rows.train], training, seed)(codes[rows.test]) if own else []
+        found = [
+            plain_score(each.at(rows.test), said)
+            for each, said in zip(own, answers, strict=True)
+            if each.at(rows.test).can_be_learnt
+        ]
+        if found:
+            name = f"probe.{asking.name}_from_{part}.within"
+            direction = table.direction(asking.name, part)
+            scores[name] = Score(float(np.mean(found)), float(np.std(found)), direction, len(found))
+    return scores
 
 
 def _scored(

@@ -23,6 +23,7 @@ METHODS = Registry(
         "apfl": "duotone.methods.apfl:APFL",
         "per-fedavg": "duotone.methods.per_fedavg:PerFedAvg",
         "ifca": "duotone.methods.ifca:IFCA",
+        "feddva": "duotone.methods.feddva:FedDVA",
     },
     listing="duotone methods",
 )

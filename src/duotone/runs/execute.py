@@ -16,10 +16,6 @@ from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.summary import headline, selected_round, summarise
 from duotone.federation.backends import Backend
-from duotone.federation.backends.auto import Auto, one_process_line
-from duotone.federation.backends.processes import Processes
-from duotone.federation.backends.serial import Serial
-from duotone.federation.backends.wire import NotImportable
 from duotone.federation.engine import (
     RoundResult,
     Start,
@@ -28,6 +24,7 @@ from duotone.federation.engine import (
     size_in_bytes,
 )
 from duotone.federation.store import FolderStore
+from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
 from duotone.runs.separation import measure_latents, measure_swaps, separation_rows
@@ -175,10 +172,12 @@ def _finish(
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
-        swaps = measure_swaps(plan, serving, store, backend)
-        if swaps is not None:
+        swapped = measure_swaps(plan, serving, store, backend)
+        if swapped is not None:
+            swaps, sheets = swapped
             found |= swaps.scores
             folder.write_swaps(swaps)
+            folder.write_sheets(sheets)
         folder.append_metrics(separation_rows(found, manifest.round))
         scores |= found
     folder.write_summary(
@@ -218,20 +217,6 @@ def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
         if values:
             scores[f"{kind}.{metric}"] = sum(values) / len(values)
     return scores
-
-
-def make_backend(plan: Plan, say: Callable[[str], None]) -> Backend:
-    """Return the backend the configuration asks for."""
-    method, population = plan.method, plan.population
-    if plan.config.backend == "serial" or method.device != "cpu":
-        return Serial(method, population)
-    if plan.config.backend == "auto":
-        return Auto(method, population, plan.workers, say)
-    try:
-        return Processes(method, population, plan.workers)
-    except NotImportable as problem:
-        say(one_process_line(problem))
-        return Serial(method, population)
 
 
 class _StopRequest:

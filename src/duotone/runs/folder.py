@@ -7,6 +7,7 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   summary.json    scores with their direction and spread
   latents.npz     representations of some samples of every client
   swap.json       how well pairs of clients swap codes, if the method has a decoder
+  figures/        pictures of what the codes draw, likewise
   checkpoints/    the last committed round
   log.txt         what was said while it ran
 """
@@ -26,11 +27,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 from filelock import FileLock, Timeout
+from PIL import Image
 
 from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
+from duotone.evaluation.sheets import Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
 
@@ -202,6 +205,19 @@ class RunFolder:
         content = {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
         write_atomically(self.path / "swap.json", (json.dumps(content, indent=2) + "\n").encode())
 
+    def write_sheets(self, sheets: Sequence[Sheet]) -> None:
+        """Write pictures into ``figures``, with a list that says what each of them shows."""
+        place = self.path / "figures"
+        with disk_errors(place):
+            place.mkdir(exist_ok=True)
+        told: list[dict[str, str]] = []
+        for sheet in sheets:
+            write_atomically(place / f"{sheet.name}.png", sheet_png(sheet))
+            facts = {key: getattr(sheet, key) for key in ("title", "caption", "mislead", "section")}
+            told.append({"file": f"{sheet.name}.png", **facts})
+        content = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(place / "figures.json", content.encode())
+
     def write_latents(self, arrays: Mapping[str, Array]) -> None:
         """Write ``latents.npz``."""
         buffer = io.BytesIO()
@@ -237,6 +253,27 @@ class RunFolder:
         if not isinstance(content, dict):
             raise RunError(f"{self.path / name} is damaged: it holds no table.")
         return content
+
+
+def sheet_png(sheet: Sheet) -> bytes:
+    """Return a sheet as a PNG file: tiles beside each other, originals a little apart."""
+    rows, columns, height, width, channels = sheet.tiles.shape
+    zoom = max(1, round(56 / max(height, width)))
+
+    def starts(count: int, size: int, heads: int) -> list[int]:
+        return [
+            place * (size * zoom + 2) + (6 if place >= heads > 0 else 0) for place in range(count)
+        ]
+
+    tops, lefts = starts(rows, height, sheet.heads[0]), starts(columns, width, sheet.heads[1])
+    page = np.full((tops[-1] + height * zoom, lefts[-1] + width * zoom, channels), 255, np.uint8)
+    for top, row in zip(tops, sheet.tiles, strict=True):
+        for left, tile in zip(lefts, row, strict=True):
+            large = tile.repeat(zoom, axis=0).repeat(zoom, axis=1)
+            page[top : top + large.shape[0], left : left + large.shape[1]] = large
+    buffer = io.BytesIO()
+    Image.fromarray(page.squeeze(2) if channels == 1 else page).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def _free_name(config: RunConfig, method: str) -> Path:

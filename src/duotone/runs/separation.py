@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from duotone.data.dataset import Array
 from duotone.evaluation.clients import Row, Serving
+from duotone.evaluation.decoding import Decodes, choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
+from duotone.evaluation.sheets import Sheet, draw_sheets
 from duotone.evaluation.summary import Score
-from duotone.evaluation.swap import Decodes, SwapResult, swap_scores
+from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
-from duotone.federation.backends.serial import Serial
+from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates, MemoryStates, federate
 from duotone.methods import METHODS
+from duotone.runs.backend import make_backend
 from duotone.runs.plan import Plan
 from duotone.types import Kind
 
@@ -33,8 +37,9 @@ def measure_latents(
     """Return the codes of some samples of every client, with those of the controls."""
     population, samples = plan.population, plan.config.latents
     latents = collect_latents(plan.method, serving, clients, population, states, backend, samples)
-    groups = {population.partition[client].group for client in clients}
-    if latents["local"].shape[1] and 1 < len(groups) < len(clients):
+    holdings = [population.partition[client] for client in clients]
+    groups = [holding.group for holding in holdings if holding.kind == "member"]
+    if latents["local"].shape[1] and 1 < len(set(groups)) < len(groups):
         latents["fedavg"] = _fedavg_features(plan, clients)
     return latents
 
@@ -47,33 +52,39 @@ def _fedavg_features(plan: Plan, clients: Sequence[str]) -> Array:
     """
     kind = METHODS.load("fedavg")
     method = kind(kind.Config(), plan.method.network, plan.method.device)
-    backend, states = Serial(method, plan.population), MemoryStates()
-    config = plan.config
+    config, population, states = plan.config, plan.population, MemoryStates()
     assert config.rounds is not None
-    *_, last = federate(
-        method,
-        plan.population,
-        rounds=min(config.rounds, CONTROL_ROUNDS),
-        sampled=config.sampled,
-        seed=config.seed,
-        backend=backend,
-        states=states,
-    )
-    serving = Serving(last.server, last.info, "zero-shot")
-    latents = collect_latents(
-        method, serving, clients, plan.population, states, backend, config.latents
-    )
+    with make_backend(replace(plan, method=method), lambda line: None) as backend:
+        *_, last = federate(
+            method,
+            population,
+            rounds=min(config.rounds, CONTROL_ROUNDS),
+            sampled=config.sampled,
+            seed=config.seed,
+            backend=backend,
+            states=states,
+        )
+        serving = Serving(last.server, last.info, "zero-shot")
+        latents = collect_latents(
+            method, serving, clients, population, states, backend, config.latents
+        )
     return np.asarray(latents["shared"])
 
 
 def measure_swaps(
     plan: Plan, serving: Serving, states: ClientStates, backend: Backend
-) -> SwapResult | None:
-    """Swap codes between clients, if the method can turn codes back into samples."""
-    if not isinstance(plan.method, Decodes):
+) -> tuple[SwapResult, list[Sheet]] | None:
+    """Swap codes between clients and draw them, if the method can turn codes into samples."""
+    method, population = plan.method, plan.population
+    if not isinstance(method, Decodes):
         return None
-    judges = train_judges(plan.population, plan.config.seed)
-    return swap_scores(plan.method, judges, serving, plan.population, states, backend)
+    judges = train_judges(population, plan.config.seed)
+    chosen = choose_holders(population.partition, judges.style_of, plan.config.seed)
+    holders = encode_holders(chosen, judges, serving, population, states, backend)
+    found = swap_scores(method, judges, holders, population, serving.info)
+    with one_thread():
+        sheets = draw_sheets(method, holders, population) if population.info.is_image else []
+    return found, sheets
 
 
 def separation_rows(scores: dict[str, Score], round: int) -> list[Row]:

@@ -1,0 +1,176 @@
+"""Sheets to look at: what each part of a representation draws when it is decoded.
+
+A sheet is a grid of images, ``(rows, columns, height, width, channels)`` in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from duotone.evaluation.decoding import Codes, Decodes, Holder, decode_codes
+from duotone.partition.partition import Population
+from duotone.types import DataInfo
+
+Images: TypeAlias = NDArray[np.uint8]
+Section: TypeAlias = Literal["traversals", "manifolds", "swaps"]
+
+_CLIENTS = 5
+_STEPS = 9
+_MOST_DIMENSIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A picture of a run, with what a reader should know.
+
+    Attributes:
+        name: Of its file, without ending.
+        section: Where a report shows it.
+        title: What it is.
+        caption: What to look for.
+        mislead: How it can mislead.
+        tiles: The images.
+        heads: How many first rows and columns stand apart, being originals.
+    """
+
+    name: str
+    section: Section
+    title: str
+    caption: str
+    mislead: str
+    tiles: Images
+    heads: tuple[int, int] = (0, 0)
+
+
+def draw_sheets(method: Decodes, holders: Sequence[Holder], population: Population) -> list[Sheet]:
+    """Draw all sheets of a run: the swap sheet, then traversals and a manifold of each client."""
+    shown = _shown(holders)
+    sheets = [swap_sheet(method, shown, population)]
+    for number, holder in enumerate(shown):
+        who = f"{holder.kind} {holder.client} ({holder.style})"
+        sheets.append(traversal_sheet(method, holder, population.info, f"traversal-{number}", who))
+        sheets.append(manifold_sheet(method, holder, population.info, f"manifold-{number}", who))
+    return sheets
+
+
+def swap_sheet(method: Decodes, shown: Sequence[Holder], population: Population) -> Sheet:
+    """Draw one sample per client in everybody's style.
+
+    The first row and the first column are real samples; at ``[1 + a, 1 + b]`` stands the shared
+    code of a's sample with the local code of b's, drawn by b. Reconstructions are on the diagonal.
+    """
+    places: list[int] = []
+    labels: set[float] = set()
+    for holder in shown:  # each with a label not shown yet, where it has one
+        fresh = [i for i, label in enumerate(holder.truth["label"]) if label not in labels]
+        places.append(fresh[0] if fresh else 0)
+        labels.add(holder.truth["label"][places[-1]])
+    shared = np.stack([holder.shared[place] for holder, place in zip(shown, places, strict=True)])
+    originals: list[Images] = []
+    columns: list[Images] = []
+    for holder, place in zip(shown, places, strict=True):
+        x = population.data(holder.client, "test").x
+        originals.append(pixels(x[place : place + 1])[0])
+        model = method.load(holder.params, population.info).eval()
+        local = np.tile(holder.local[place], (len(shown), 1))
+        columns.append(pixels(decode_codes(method, model, shared, local)))
+    corner = np.full_like(originals[0], 255)
+    rows = [np.stack([corner, *originals])]
+    rows += [
+        np.stack([original, *row])
+        for original, row in zip(originals, np.stack(columns, axis=1), strict=True)
+    ]
+    names = ", ".join(f"{holder.client} ({holder.style})" for holder in shown)
+    return Sheet(
+        "swaps",
+        "swaps",
+        "Everybody's content in everybody's style",
+        "The first row and the first column are real samples. Along a row the content should stay, "
+        f"down a column the style. Clients in order: {names}.",
+        "A decoder of the client's own draws its style even if the local code is dead; the scores "
+        "beside this sheet tell the two apart. One sample per client is an anecdote.",
+        np.stack(rows),
+        heads=(1, 1),
+    )
+
+
+def traversal_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, who: str) -> Sheet:
+    """Draw a sample while one dimension after the other goes from low to high.
+
+    Each row is a dimension, those that vary most first; low and high are the 5th and the 95th
+    percentile among the client's codes.
+    """
+    rows: list[tuple[Codes, Codes]] = []
+    counts: list[int] = []
+    for part in ("shared", "local"):
+        codes: Codes = getattr(holder, part)
+        most = np.argsort(-codes.std(axis=0), kind="stable")[:_MOST_DIMENSIONS]
+        counts.append(len(most))
+        for dimension in most:
+            low, high = np.percentile(codes[:, dimension], [5, 95])
+            both = {p: np.tile(getattr(holder, p)[0], (_STEPS, 1)) for p in ("shared", "local")}
+            both[part][:, dimension] = np.linspace(low, high, _STEPS)
+            rows.append((both["shared"], both["local"]))
+    model = method.load(holder.params, info).eval()
+    tiles = [pixels(decode_codes(method, model, *codes)) for codes in rows]
+    return Sheet(
+        name,
+        "traversals",
+        f"One dimension at a time, {who}",
+        f"The first {counts[0]} rows move the shared code, the last {counts[1]} the local one. "
+        "Content should change in the first and style in the last, never the other way round.",
+        "One sample, and dimensions one by one: what two dimensions do together is not seen.",
+        np.stack(tiles),
+    )
+
+
+def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, who: str) -> Sheet:
+    """Draw the plane in which the shared code goes down and the local code to the right.
+
+    Each goes along the direction in which the client's codes vary most, two standard deviations
+    both ways; with one dimension per part this is the whole manifold.
+    """
+    down, right = (_main_line(codes) for codes in (holder.shared, holder.local))
+    shared, local = np.repeat(down, _STEPS, axis=0), np.tile(right, (_STEPS, 1))
+    model = method.load(holder.params, info).eval()
+    tiles = pixels(decode_codes(method, model, shared, local))
+    return Sheet(
+        name,
+        "manifolds",
+        f"Shared code downwards, local code to the right, {who}",
+        "Rows should differ in content and columns in style.",
+        "Two directions out of many; between far codes there may be nothing real.",
+        tiles.reshape(_STEPS, _STEPS, *tiles.shape[1:]),
+    )
+
+
+def _main_line(codes: Codes) -> Codes:
+    """Return steps along the direction of most variance, two standard deviations both ways."""
+    mean = codes.mean(axis=0)
+    _, scales, directions = np.linalg.svd(codes - mean, full_matrices=False)
+    std = scales[0] / np.sqrt(len(codes))
+    # Singular vectors have no sign of their own; the largest entry is made positive.
+    direction = directions[0] * np.sign(directions[0][np.abs(directions[0]).argmax()])
+    steps = np.linspace(-2, 2, _STEPS)[:, np.newaxis]
+    line: Codes = (mean + steps * std * direction).astype(np.float32)
+    return line
+
+
+def _shown(holders: Sequence[Holder]) -> list[Holder]:
+    """Return a few members, the last place being a newcomer's where there is one."""
+    newcomers = [holder for holder in holders if holder.kind == "newcomer"][:1]
+    members = [holder for holder in holders if holder.kind == "member"]
+    return [*members[: _CLIENTS - len(newcomers)], *newcomers]
+
+
+def pixels(images: Tensor) -> Images:
+    """Return images as they are looked at: bytes, channels last."""
+    values: Images = images.clamp(0, 1).mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    return values

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from federations import make_population
+
+from duotone.errors import ConfigError
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.method import as_network
+from duotone.methods.feddva import (
+    FedDVA,
+    FedDVAConfig,
+    constrained,
+    kl_to_batch,
+    kl_to_batch_bound,
+    kl_to_centre,
+    kl_to_standard,
+    reconstruction,
+)
+from duotone.models.classifiers import cnn_bn
+from duotone.models.dual_vae import DualVAE, Gaussian, noisy_or
+from duotone.types import NO_LABEL, ClientState, DataInfo, Latents, RoundInfo
+
+SMALL = DataInfo((1, 8, 8), "classes", 4)
+
+
+def gaussian(mean, log_variance):
+    return Gaussian(torch.tensor(mean), torch.tensor(log_variance))
+
+
+# -- terms, worked by hand
+
+
+def test_reconstruction_sums_over_pixels_and_averages_over_samples():
+    logits = torch.zeros(2, 1, 2, 2)
+    x = torch.tensor([0.0, 1.0, 0.5, 1.0]).view(1, 1, 2, 2).expand(2, 1, 2, 2)
+    assert float(reconstruction(logits, x)) == pytest.approx(4 * math.log(2))
+
+
+def test_divergence_from_the_standard_normal():
+    q = gaussian([[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [math.log(4), 0.0]])
+    # ½·1² and ½(4 − 1 − log 4)
+    assert kl_to_standard(q).tolist() == pytest.approx([0.5, 0.5 * (3 - math.log(4))])
+
+
+def test_the_bound_is_the_mean_divergence_between_pairs():
+    q = gaussian([[0.0], [2.0]], [[0.0], [0.0]])
+    # to itself 0, to the other ½·2²; the mean over both
+    assert kl_to_batch_bound(q).tolist() == pytest.approx([1.0, 1.0])
+    unequal = gaussian([[0.0], [0.0]], [[0.0], [math.log(4)]])
+    narrow_to_wide = 0.5 * (1 / 4 - 1 + math.log(4))
+    wide_to_narrow = 0.5 * (4 - 1 - math.log(4))
+    assert kl_to_batch_bound(unequal).tolist() == pytest.approx(
+        [narrow_to_wide / 2, wide_to_narrow / 2]
+    )
+
+
+def test_the_divergence_from_the_mixture_is_zero_for_equal_codes_and_at_most_the_log_of_them():
+    equal = gaussian([[1.0]] * 4, [[0.0]] * 4)
+    assert kl_to_batch(equal, equal.sample()).tolist() == pytest.approx([0.0] * 4, abs=1e-6)
+    apart = gaussian([[0.0], [100.0], [200.0], [300.0]], [[0.0]] * 4)
+    assert kl_to_batch(apart, apart.mean).tolist() == pytest.approx([math.log(4)] * 4)
+    # where the bound of Eq. (26) has long left: ½·(100² + 200² + 300²)/4 for the first
+    assert float(kl_to_batch_bound(apart)[0]) == pytest.approx(17500.0)
+
+
+def test_the_mixture_of_two_is_worked_out():
+    q = gaussian([[0.0], [2.0]], [[0.0], [0.0]])
+    # at its own mean: density 1 (up to a constant) against the mean of 1 and exp(−½·2²)
+    expected = -math.log((1 + math.exp(-2)) / 2)
+    assert kl_to_batch(q, q.mean).tolist() == pytest.approx([expected, expected])
+
+
+def test_the_constraint_takes_the_larger_side():
+    client, everybody = torch.tensor([0.5, 0.5]), torch.tensor([1.0, 3.0])
+    assert constrained(client, everybody, 2.0).tolist() == [2.5, 3.0]
+
+
+def test_the_centre_is_the_batch_mean_and_takes_no_gradient():
+    mean = torch.tensor([[1.0], [3.0]], requires_grad=True)
+    q = Gaussian(mean, torch.zeros(2, 1))
+    found = kl_to_centre(q)
+    assert found.tolist() == pytest.approx([0.5, 0.5])
+    found.sum().backward()
+    assert mean.grad is not None
+    assert mean.grad.flatten().tolist() == pytest.approx([-1.0, 1.0])
+
+
+def test_noisy_or_is_dark_only_where_both_are():
+    a, b = torch.tensor([-1.0, 2.0, -40.0]), torch.tensor([0.5, -30.0, -40.0])
+    expected = 1 - (1 - a.double().sigmoid()) * (1 - b.double().sigmoid())
+    assert torch.allclose(noisy_or(a, b).double().sigmoid(), expected, atol=1e-6)
+    assert noisy_or(a, b).isfinite().all()
+
+
+# -- what is shared and what is local
+
+
+def make(**settings):
+    return FedDVA(FedDVAConfig(**settings), as_network(cnn_bn))
+
+
+def parts(**settings):
+    method = make(**settings)
+    shared, local = method.split(method.build(SMALL))
+    return {name.split(".")[0] for name in shared}, {
+        ".".join(name.split(".")[:2]) for name in local
+    }
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_the_paper_shares_the_encoders_and_keeps_the_decoder(variant):
+    shared, local = parts(variant=variant)
+    assert shared == {"encoder_z", "encoder_c", "plane", "head"}
+    assert local == {"decoder.both", "own_codes"}
+
+
+def test_what_draws_content_is_shared_and_what_draws_marks_is_local():
+    shared, local = parts()
+    assert shared == {"encoder_z", "encoder_c", "plane", "head", "decoder"}
+    assert local == {"decoder.mark", "own_codes"}
+    assert parts(composition="modulate")[1] == {"decoder.manner", "decoder.render", "own_codes"}
+    assert parts(heads="local")[1] >= {"head.weight", "head.bias"}
+
+
+def test_content_does_not_depend_on_c_nor_the_mark_on_z():
+    model = make().build(SMALL)
+    z, c = torch.randn(3, 8), torch.randn(3, 4)
+    content = model.decoder.content(z)
+    assert torch.equal(model.decoder(z, c), noisy_or(content, model.decoder.mark(c)))
+
+
+# -- variants
+
+
+@pytest.mark.parametrize(
+    ("variant", "trained"),
+    [
+        ("paper", {"encoder_z", "encoder_c", "plane", "head", "decoder"}),
+        ("code", {"encoder_z", "encoder_c", "plane", "head", "decoder"}),
+        ("duotone", {"encoder_z", "encoder_c", "plane", "head", "decoder"}),
+    ],
+)
+def test_every_part_is_trained_in_every_variant(variant, trained):
+    method, population = make(variant=variant), make_population()
+    states = MemoryStates()
+    (result,) = federate(method, population, rounds=1, states=states)
+    before = {**method.initial(result.info)[0], **method.initial(result.info)[1]}
+    after = {**result.server.shared, **states.states["c0"].local}
+    moved = {n.split(".")[0] for n in before if not torch.equal(before[n], after[n])}
+    assert moved == trained
+
+
+def test_beta_is_cheap_for_a_quarter_and_grown_at_half():
+    method = make()
+    values = [method.beta(RoundInfo(r, 40, 0, SMALL)) for r in (1, 11, 16, 21, 40)]
+    assert values == pytest.approx([0.1, 0.1, 1.05, 2.0, 2.0])
+    assert make(variant="paper").beta(RoundInfo(1, 40, 0, SMALL)) == 0.75
+
+
+def test_xi_is_the_variants_unless_given():
+    assert make().xi == pytest.approx(math.log(4))
+    assert make(variant="paper", local_dim=4).xi == 32
+    assert make(variant="code").xi == 0.5
+    assert make(xi=3).xi == 3
+
+
+def test_a_client_that_was_away_updates_its_decoder_first():
+    method, population = make(), make_population()
+    info = RoundInfo(5, 6, 0, population.info)
+    server = method.start(info)
+    first = method.adapt(server, None, None, info)
+    data = population.data("c0")
+
+    def update(last):
+        torch.manual_seed(0)
+        state = ClientState(first.local, {"round": torch.tensor(last)})
+        return method.client_update(server, state, data, info)[1].local
+
+    present, away = update(4), update(2)
+    assert not torch.equal(present["decoder.mark.0.weight"], away["decoder.mark.0.weight"])
+
+
+# -- labels
+
+
+def test_without_labels_the_head_stays_and_the_rest_learns():
+    method, population = make(), make_population()
+    info = RoundInfo(1, 4, 0, population.info)
+    server = method.start(info)
+    state = method.adapt(server, None, None, info)
+    data = population.data("c0").without_labels()
+    update, _ = method.client_update(server, state, data, info)
+    assert torch.equal(update.shared["head.weight"], server.shared["head.weight"])
+    assert not torch.equal(update.shared["plane.weight"], server.shared["plane.weight"])
+
+
+@pytest.mark.parametrize(("classify", "reaches"), [("probe", False), ("tune", True)])
+def test_labels_reach_the_encoders_only_when_they_tune(classify, reaches):
+    method = make(classify=classify)
+    z, c = torch.randn(4, 8, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    head = torch.nn.Linear(12, 4)
+    method._label_loss(head, z, c, torch.tensor([0, 1, NO_LABEL, 2])).backward()
+    assert head.weight.grad is not None
+    assert (z.grad is not None) == reaches
+    if z.grad is not None:
+        assert not z.grad[2].any()  # this one has no label
+
+
+def test_other_samples_are_used_without_their_labels():
+    population = make_population()
+    population.labelled, population.keeps_unlabelled = 5, True
+    data = population.data("c0")
+    assert len(data) == 24
+    assert (data.labels[5:] == NO_LABEL).all()
+    assert (data.labels[:5] != NO_LABEL).all()
+    population.keeps_unlabelled = False
+    assert len(population.data("c0")) == 5
+    assert len(population.data("c0", "test")) == 12
+
+
+# -- newcomers, pictures
+
+
+def test_a_newcomer_learns_its_local_part_from_images_and_nothing_else():
+    method, population = make(), make_population()
+    states = MemoryStates()
+    *_, last = federate(method, population, rounds=2, states=states)
+    images = population.data("c3").without_labels()
+    torch.manual_seed(0)
+    state = method.adapt(last.server, None, images, last.info)
+    _, untouched = method.initial(last.info)
+    assert set(state.local) == set(untouched)
+    assert not torch.equal(state.local["decoder.mark.0.weight"], untouched["decoder.mark.0.weight"])
+    zero = method.adapt(last.server, None, None, last.info)
+    assert torch.equal(zero.local["decoder.mark.0.weight"], untouched["decoder.mark.0.weight"])
+
+
+def test_heads_of_ones_own_need_labels():
+    assert FedDVA.rules(FedDVAConfig(heads="local")) == ("few-shot",)
+    assert FedDVA.rules(FedDVAConfig()) == ("label-free", "zero-shot")
+
+
+def test_codes_have_means_and_spreads_and_decode_to_pixels():
+    method = make()
+    model = method.build(SMALL).eval()
+    x = torch.rand(5, 1, 8, 8)
+    latents = method.encode(model, x)
+    assert latents.shared.shape == latents.shared_std.shape == (5, 8)
+    assert latents.local.shape == latents.local_std.shape == (5, 4)
+    drawn = method.decode(model, latents)
+    assert drawn.shape == x.shape
+    assert drawn.min() >= 0
+    assert drawn.max() <= 1
+
+
+def test_generated_images_use_the_clients_own_codes_and_follow_the_head():
+    method = make()
+    model = method.build(SMALL).eval()
+    model.own_codes.copy_(torch.arange(64.0).view(-1, 1).expand(64, 4))
+    seen = []
+    decode = method.decode
+    method.decode = lambda m, latents: seen.append(latents) or decode(m, latents)
+    images = method.generate(model, 6, torch.Generator().manual_seed(0), label=2)
+    assert images.shape == (6, 1, 8, 8)
+    (latents,) = seen
+    assert all(code[0] == code[1] and 0 <= code[0] < 64 for code in latents.local.tolist())
+    chosen = model.head(torch.cat([latents.shared, latents.local], dim=1)).log_softmax(1)[:, 2]
+    plain = Latents(torch.randn(200, 8), model.own_codes[torch.randint(64, (200,))])
+    usual = model.head(torch.cat([plain.shared, plain.local], dim=1)).log_softmax(1)[:, 2]
+    assert chosen.mean() > usual.mean()
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 64, 64), (3, 30, 33)])
+@pytest.mark.parametrize("composition", ["one-piece", "over", "modulate"])
+def test_networks_fit_images_of_many_sizes(shape, composition):
+    model = DualVAE(DataInfo(shape, "classes", 10), 8, 4, composition)
+    x = torch.rand(2, *shape)
+    _, z, q_c = model.encode(x, sample=True)
+    assert model.decoder(z, q_c.sample()).shape == x.shape
+    assert model(x).shape == (2, 10)
+
+
+def test_tables_and_tiny_images_are_refused():
+    for shape in ((16,), (1, 4, 4)):
+        with pytest.raises(ConfigError, match="images of at least 8×8"):
+            make().build(DataInfo(shape, "classes", 4))
