@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from duotone.methods.feddva import FedDVA, constrained, kl_to_batch_bound, kl_to_standard
 from duotone.models.dual_vae import DualVAE, Gaussian
-from duotone.types import DataInfo
+from duotone.types import DataInfo, RoundInfo
 
 
 class OnePieceDecoder(FedDVA):
@@ -17,6 +17,27 @@ class OnePieceDecoder(FedDVA):
     def build(self, data: DataInfo) -> DualVAE:
         """Build encoders, a decoder in one piece, and the head."""
         return DualVAE(data, self.config.shared_dim, self.config.local_dim, "one-piece")
+
+
+class VAEPerClient(FedDVA):
+    """A plain VAE for every client: nothing is shared, both codes have the usual prior."""
+
+    name = "VAE per client"
+
+    def build(self, data: DataInfo) -> DualVAE:
+        """Build encoders, a decoder in one piece, and the head."""
+        return DualVAE(data, self.config.shared_dim, self.config.local_dim, "one-piece")
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Share nothing but the head, which takes no part in drawing."""
+        return name.startswith("head.")
+
+    def beta(self, info: RoundInfo) -> float:
+        """Return the weight of a plain VAE."""
+        return 1.0
+
+    def _regulariser(self, q_c: Gaussian, c: Tensor) -> Tensor:
+        return kl_to_standard(q_c).mean()
 
 
 class LooseBound(FedDVA):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
 from duotone.federation.backends import Backend, ClientTask
@@ -101,8 +101,22 @@ def _scores(method: Method, model: nn.Module, data: ClientData) -> dict[str, flo
     output = torch.cat(outputs).cpu().double()
     y = data.labels.numpy()
     if data.info.task == "regression":
-        return regression_metrics(y.astype(np.float64), output.squeeze(1).numpy())
-    return classification_metrics(y, output.numpy())
+        scores = regression_metrics(y.astype(np.float64), output.squeeze(1).numpy())
+    else:
+        scores = classification_metrics(y, output.numpy())
+    if hasattr(method, "decode"):
+        scores["reconstruction"] = _reconstruction_error(method, model, data)
+    return scores
+
+
+def _reconstruction_error(method: Method, model: nn.Module, data: ClientData) -> float:
+    """Return the squared error of decoded codes: summed over a sample, mean over samples."""
+    total = 0.0
+    for batch in torch.split(data.x, BATCH):
+        x = batch.to(method.device)
+        drawn: Tensor = method.decode(model, method.encode(model, x))  # type: ignore[attr-defined]
+        total += float((drawn - x).square().sum())
+    return total / len(data)
 
 
 def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[str]:

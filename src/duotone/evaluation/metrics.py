@@ -25,6 +25,7 @@ DIRECTIONS: dict[str, Direction] = {
     "r2": "higher",
     "mae": "lower",
     "mse": "lower",
+    "reconstruction": "lower",
 }
 """Every metric of a client's predictions, and which way is better."""
 

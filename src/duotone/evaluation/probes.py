@@ -34,7 +34,7 @@ ROWS = 4000
 
 _HIDDEN = 64
 _PASSES = 12
-_STEPS = 400  # at least; small tables are passed over more often
+_STEPS = 800  # at least; small tables are passed over more often
 _BATCH = 200
 _RATE = 1e-2
 # In Adam, a penalty on the squared weights soon silences inputs that do not help. It lets a probe

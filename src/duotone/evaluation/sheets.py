@@ -50,10 +50,10 @@ class Sheet:
 
 
 def draw_sheets(method: Decodes, holders: Sequence[Holder], population: Population) -> list[Sheet]:
-    """Draw all sheets of a run: the swap sheet, then traversals and a manifold of each client."""
+    """Draw all sheets of a run: the swap sheet, and a manifold and traversals of two clients."""
     shown = _shown(holders)
     sheets = [swap_sheet(method, shown, population)]
-    for number, holder in enumerate(shown):
+    for number, holder in enumerate(shown[:2]):
         who = f"{holder.kind} {holder.client} ({holder.style})"
         sheets.append(traversal_sheet(method, holder, population.info, f"traversal-{number}", who))
         sheets.append(manifold_sheet(method, holder, population.info, f"manifold-{number}", who))
@@ -134,10 +134,11 @@ def traversal_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, 
 def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, who: str) -> Sheet:
     """Draw the plane in which the shared code goes down and the local code to the right.
 
-    Each goes along the direction in which the client's codes vary most, two standard deviations
-    both ways; with one dimension per part this is the whole manifold.
+    The shared code goes along the direction in which the client's codes vary most. The local code
+    goes once around its own codes: they often lie on a ring, with nothing in its middle. With one
+    dimension per part this is the whole manifold.
     """
-    down, right = (_main_line(codes) for codes in (holder.shared, holder.local))
+    down, right = _main_line(holder.shared), _around(holder.local)
     shared, local = np.repeat(down, _STEPS, axis=0), np.tile(right, (_STEPS, 1))
     model = method.load(holder.params, info).eval()
     tiles = pixels(decode_codes(method, model, shared, local))
@@ -145,8 +146,9 @@ def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, w
         name,
         "manifolds",
         f"Shared code downwards, local code to the right, {who}",
-        "Rows should differ in content and columns in style.",
-        "Two directions out of many; between far codes there may be nothing real.",
+        "Rows should differ in content and columns in style. The local codes are some of the "
+        "client's own, in the order in which they lie around their middle.",
+        "One direction out of many for the shared code; at its ends there may be nothing real.",
         tiles.reshape(_STEPS, _STEPS, *tiles.shape[1:]),
     )
 
@@ -161,6 +163,17 @@ def _main_line(codes: Codes) -> Codes:
     steps = np.linspace(-2, 2, _STEPS)[:, np.newaxis]
     line: Codes = (mean + steps * std * direction).astype(np.float32)
     return line
+
+
+def _around(codes: Codes) -> Codes:
+    """Return some of the codes, in the order of their angle in the plane of most variance."""
+    centred = codes - codes.mean(axis=0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    plane = centred @ directions[:2].T
+    place = np.arctan2(plane[:, -1], plane[:, 0]) if plane.shape[1] > 1 else plane[:, 0]
+    order = np.argsort(place, kind="stable")
+    walk: Codes = codes[order[np.linspace(0, len(codes) - 1, _STEPS).round().astype(int)]]
+    return walk
 
 
 def _shown(holders: Sequence[Holder]) -> list[Holder]:

@@ -19,7 +19,7 @@ import polars as pl
 
 from duotone.errors import RunError
 
-SECTIONS = ("traversals", "manifolds", "swaps")
+SECTIONS = ("swaps", "manifolds", "traversals")
 MOST_BYTES = 2_000_000
 """All pictures together; a report stays below 8 MB."""
 _KEYS = ("file", "title", "caption", "mislead", "section")
