@@ -250,3 +250,23 @@ def test_the_network_reads_as_much_as_that_of_scikit_learn():
         score = plain_score(truth, theirs.predict(scaling.apply(test)))
         assert 0.3 < score < 0.99
         assert ours[truth.name] == pytest.approx(score, abs=0.035)  # 2 standard errors
+
+
+def test_questions_with_the_same_answers_are_answered_alike_by_their_own_names():
+    rng = np.random.default_rng(0)
+    client = rng.integers(0, 3, 600)
+    codes = rng.normal(size=(600, 4)) + 3 * np.eye(3, 4)[client]
+    names = np.array(["b", "c", "a"])[client]  # the same clients in another order of kinds
+    halves = client == 1  # coarser: another question
+    asked = [question("client", client), question("group", names), question("half", halves)]
+    by_client, by_group, by_half = train_probes(codes, asked, seed=0)(codes)
+    assert np.array_equal(np.array([1, 2, 0])[by_client], by_group)
+    assert (by_client == client).mean() > 0.95
+    assert (by_half == halves).mean() > 0.95
+
+
+def test_a_question_can_be_about_some_samples_only():
+    amounts = question("size", np.array([1.0, 2.0, 3.0])).where(np.array([True, False, True]))
+    assert amounts.asked.tolist() == [True, False, True]
+    kinds = question("label", np.array([0, 1, 2])).where(np.array([False, True, True]))
+    assert kinds.asked.tolist() == [False, True, True]

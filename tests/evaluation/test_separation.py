@@ -122,9 +122,11 @@ def test_a_random_encoder_scores_about_chance_everywhere(found):
     scores = found["random"]
     for name, score in scores.items():
         if name.startswith("probe.") and not name.endswith((".chance", ".newcomers")):
-            base = name.removesuffix(".linear").removesuffix(".control")
+            base = name.removesuffix(".linear").removesuffix(".control").removesuffix(".within")
             chance = scores[f"{base}.chance"].value
-            assert score.value == pytest.approx(chance, abs=0.08), name
+            assert score.value < chance + 0.08, name
+            # Inside a client a probe has few samples, and may do worse than the mean.
+            assert score.value > chance - (0.5 if name.endswith(".within") else 0.08), name
     for over in ("dims", "parts"):
         assert scores[f"{over}.mig"].value < 0.02
         assert scores[f"{over}.informativeness"].value < 0.05

@@ -34,7 +34,7 @@ ROWS = 4000
 
 _HIDDEN = 64
 _PASSES = 12
-_STEPS = 800  # at least; small tables are passed over more often
+_STEPS = 400  # at least; small tables are passed over more often
 _BATCH = 200
 _RATE = 1e-2
 # In Adam, a penalty on the squared weights soon silences inputs that do not help. It lets a probe
@@ -42,6 +42,7 @@ _RATE = 1e-2
 # structure in a few. Each question has a network of both kinds, and validation samples choose.
 _PENALTIES = (0.0, 7e-3)
 _VALIDATION = 0.1
+_PATIENCE = 6  # passes, or a fifth of them, in which no network gets better
 _FEWEST = 20  # with fewer training samples a probe would tell more about luck than about a code
 _DRAWS = 500
 
@@ -157,6 +158,8 @@ Probe = Callable[[Array], list[Array]]
 def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Probe:
     """Train one small network for each question about a table of codes.
 
+    Questions with the same answers, such as client and group where no group has two, have one.
+
     Every tenth sample is kept out of training and chooses, for each question, between two penalties
     on the weights, and after which pass over the data to stop. A network starts out with the most
     frequent kind, or the mean, as its answer, and where there is nothing to read that is what it
@@ -168,8 +171,9 @@ def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Prob
         seed: Of the first weights and the order of samples.
     """
     scaling = Scaling.of(codes)
+    first = [_first_like(number, questions) for number in range(len(questions))]
     # Kinds first: then each of the two losses is about one block of networks.
-    order = sorted(range(len(questions)), key=lambda number: not questions[number].of_kinds)
+    order = sorted(set(first), key=lambda number: (not questions[number].of_kinds, number))
     targets = [_Target.of(questions[number]) for number in order]
     with one_thread():
         weights = _fit(torch.from_numpy(scaling.apply(codes)), targets, seed)
@@ -177,12 +181,39 @@ def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Prob
     def answer(table: Array) -> list[Array]:
         with one_thread(), torch.inference_mode():
             outputs = _forward(weights, torch.from_numpy(scaling.apply(table))).numpy()
-        answers: list[Array] = [np.empty(0)] * len(order)
-        for number, target, output in zip(order, targets, outputs, strict=True):
-            answers[number] = target.answers(output)
-        return answers
+        place = {number: position for position, number in enumerate(order)}
+        return [
+            _renamed(targets[place[like]].answers(outputs[place[like]]), questions, number, like)
+            for number, like in enumerate(first)
+        ]
 
     return answer
+
+
+def _first_like(number: int, questions: Sequence[Question]) -> int:
+    """Return the first question that has the same answers, by whatever name, as another."""
+    asking = questions[number]
+    for earlier, other in enumerate(questions[:number]):
+        if asking.of_kinds and other.of_kinds and _pairs(asking, other) is not None:
+            return earlier
+    return number
+
+
+def _pairs(asking: Question, other: Question) -> NDArray[np.int64] | None:
+    """Return which kinds of one question are which of the other; ``None`` if they are not."""
+    found = np.unique(np.stack([asking.answers, other.answers]), axis=1)
+    is_one_to_one = all(len(np.unique(row)) == found.shape[1] for row in found)
+    return found if is_one_to_one and np.array_equal(asking.asked, other.asked) else None
+
+
+def _renamed(said: Array, questions: Sequence[Question], number: int, like: int) -> Array:
+    """Return answers to one question as those to another with other names for its kinds."""
+    if number == like:
+        return said
+    pairs = _pairs(questions[number], questions[like])
+    assert pairs is not None
+    names = dict(zip(pairs[1].tolist(), pairs[0].tolist(), strict=True))
+    return np.array([names[kind] for kind in said.tolist()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +277,10 @@ def _fit(x: Tensor, targets: Sequence[_Target], seed: int) -> list[Tensor]:
     best = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
         least = loss_of(_forward(weights, x[validation]), validation)
-    for _ in range(passes):
+    last = 0
+    for number in range(passes):
+        if number - last > max(_PATIENCE, passes // 5):
+            break
         shuffled = training[torch.randperm(len(training), generator=generator)]
         for batch in shuffled.tensor_split(batches):
             optimiser.zero_grad()
@@ -260,6 +294,7 @@ def _fit(x: Tensor, targets: Sequence[_Target], seed: int) -> list[Tensor]:
         with torch.no_grad():
             loss = loss_of(_forward(weights, x[validation]), validation)
             better = loss < least
+            last = number if better.any() else last
             least = torch.where(better, loss, least)
             for kept, weight in zip(best, weights, strict=True):
                 kept[better] = weight[better]
