@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duotone.evaluation.disentanglement import (
-    FactorTables,
-    above_chance,
     bin_edges,
     bins_for,
     completeness,
@@ -15,17 +13,21 @@ from duotone.evaluation.disentanglement import (
     entropy,
     hsic,
     joint_counts,
-    measure_dimensions,
-    measure_parts,
     mig,
     modularity,
     mutual_information,
-    part_scores,
     sap,
     to_bins,
     total_correlation,
 )
-from duotone.evaluation.probes import Question, question
+from duotone.evaluation.factor_tables import (
+    FactorTables,
+    above_chance,
+    measure_dimensions,
+    measure_parts,
+    part_scores,
+)
+from duotone.evaluation.questions import Question, question
 from duotone.evaluation.summary import Score
 
 

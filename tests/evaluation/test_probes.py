@@ -9,17 +9,15 @@ from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
 from duotone.evaluation.probes import (
-    Question,
     Scaling,
     answer_blindly,
     bootstrap_counts,
-    draw_rows,
     plain_score,
-    question,
     score_answers,
     train_linear,
     train_probes,
 )
+from duotone.evaluation.questions import Question, draw_rows, question
 
 
 def halves(codes, columns, train=None):

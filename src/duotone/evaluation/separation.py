@@ -16,28 +16,21 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from duotone.data.dataset import Array
-from duotone.evaluation.disentanglement import (
-    hsic,
-    measure_dimensions,
-    measure_parts,
-    part_scores,
-    total_correlation,
-)
+from duotone.evaluation.disentanglement import hsic, total_correlation
+from duotone.evaluation.factor_tables import measure_dimensions, measure_parts, part_scores
 from duotone.evaluation.factors import part_of
 from duotone.evaluation.groups import client_means, group_scores, newcomers_beside_own_group
 from duotone.evaluation.metrics import Direction
 from duotone.evaluation.probes import (
     Probe,
-    Question,
     answer_blindly,
     bootstrap_counts,
-    draw_rows,
     plain_score,
-    question,
     score_answers,
     train_linear,
     train_probes,
 )
+from duotone.evaluation.questions import Question, draw_rows, question
 from duotone.evaluation.summary import Score
 from duotone.federation.method import Part
 from duotone.seeding import derive, stream
