@@ -33,10 +33,10 @@ would be maximised without bound), the bound of Eq. (26) over a batch instead of
 one-piece decoder. ``code`` follows the authors' repository: the decoder and then z are trained
 with noise for c, then c with the decoder; KL to the client's mean plus a hinge. In both, z takes
 digit and mark, and c dies. ``duotone`` keeps encoders, priors, constraint and local decoding, with
-four repairs, each measured on the method's page: the decoder has two branches, so that z cannot
-draw marks nor c content; the divergence from the client's mixture is the true one instead of its
-bound; everything is stepped together; and c is cheap at first and dear later (β grows from 0.1 to
-2), so that it takes the marks before z does and gives up digits afterwards.
+four repairs: the decoder has two branches, so that z cannot draw marks nor c content, which is what
+decides; the divergence from the client's mixture is the true one instead of its bound; everything
+is stepped together; and c is cheap at first and dear later (β grows from 0.1 to 2), against a c
+that never wakes up and one that keeps digits. The method's page has the ablation.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
 networks are smaller and have no BatchNorm, Adam starts afresh in every round.
@@ -204,8 +204,8 @@ class FedDVA(Method):
     def beta(self, info: RoundInfo) -> float:
         """Return β of a round.
 
-        A cheap c takes the marks before z wakes up and does. Where a client has no mark c then has
-        nothing to say, but would say the digit, being cheaper than z: so its price goes up.
+        A c that is dear from the start may never wake up; one that stays cheaper than z may say
+        the digit where a client has no mark to draw. So its price goes up.
         """
         own = {"duotone": 2.0, "paper": 0.75, "code": 1.0}
         end = own[self.config.variant] if self.config.beta is None else self.config.beta
