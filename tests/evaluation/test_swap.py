@@ -11,13 +11,13 @@ from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted, planted_table
 from duotone.evaluation.clients import Serving
-from duotone.evaluation.decoding import Decodes, choose_holders, encode_holders
+from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import draw_sheets
 from duotone.evaluation.swap import local_effect, swap_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Decodes, Method, MethodSettings
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import mlp
 from duotone.partition.build import build_partition

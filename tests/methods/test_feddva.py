@@ -95,6 +95,14 @@ def test_noisy_or_is_dark_only_where_both_are():
     assert noisy_or(a, b).isfinite().all()
 
 
+def test_the_second_encoder_bends_nothing_in_the_first():
+    model = make().build(SMALL)
+    _, _, q_c = model.encode(torch.rand(3, 1, 8, 8), sample=True)
+    q_c.mean.sum().backward()
+    assert model.plane.weight.grad is not None
+    assert all(p.grad is None for p in model.encoder_z.parameters())
+
+
 # -- what is shared and what is local
 
 

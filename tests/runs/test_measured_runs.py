@@ -129,3 +129,24 @@ def test_no_latents_no_separation(tmp_path):
     settings = {**MARKED, "method": "fedavg", "latents": 0, "rounds": 1}
     run = duotone.run(settings, out=tmp_path / "run")
     assert not any(name.startswith("probe") for name in run.summary["scores"])
+
+
+def test_the_control_trains_on_labelled_samples_alone(tmp_path):
+    settings = {
+        "method": {"name": "feddva", "shared_dim": 2, "local_dim": 2, "newcomer_epochs": 1},
+        "data": "mini-digits",
+        "style": "marks",
+        "partition": {"scheme": "iid", "clients": 6, "newcomers": 1, "max_train": 60},
+        "labels": 20,
+        "rounds": 1,
+        "latents": 30,
+        "curve": (),
+        "backend": "serial",
+    }
+    run = duotone.run(settings, out=tmp_path / "run")
+    latents = run.latents
+    assert len(latents["fedavg"]) == len(latents["local"])
+    # More training samples than labels: FedDVA uses the others, too.
+    assert ((latents["client"] == "0") & (latents["split"] == "train")).sum() == 30
+    assert (run.path / "figures" / "swaps.png").exists()
+    assert (run.path / "swap.json").exists()

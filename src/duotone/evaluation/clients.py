@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
-from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends import Backend, ClientJob, ClientTask
 from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
-from duotone.federation.method import Method
+from duotone.federation.method import Decodes, Method
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import ClientData, Kind, NewcomerRule, Params, RoundInfo, ServerState, Split
@@ -104,18 +105,17 @@ def _scores(method: Method, model: nn.Module, data: ClientData) -> dict[str, flo
         scores = regression_metrics(y.astype(np.float64), output.squeeze(1).numpy())
     else:
         scores = classification_metrics(y, output.numpy())
-    if hasattr(method, "decode"):
+    if isinstance(method, Decodes):
         scores["reconstruction"] = _reconstruction_error(method, model, data)
     return scores
 
 
-def _reconstruction_error(method: Method, model: nn.Module, data: ClientData) -> float:
+def _reconstruction_error(method: Decodes, model: nn.Module, data: ClientData) -> float:
     """Return the squared error of decoded codes: summed over a sample, mean over samples."""
     total = 0.0
     for batch in torch.split(data.x, BATCH):
         x = batch.to(method.device)
-        drawn: Tensor = method.decode(model, method.encode(model, x))  # type: ignore[attr-defined]
-        total += float((drawn - x).square().sum())
+        total += float((method.decode(model, method.encode(model, x)) - x).square().sum())
     return total / len(data)
 
 
@@ -135,6 +135,20 @@ def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[s
     return chosen
 
 
+def by_client(
+    job: ClientJob,
+    clients: Sequence[str],
+    population: Population,
+    states: ClientStates,
+    backend: Backend,
+) -> dict[str, Any]:
+    """Do a job for some clients; return what each gave."""
+    # States are fetched one by one, so that memory does not grow with the number of clients.
+    order = largest_first(clients, population)
+    tasks = (ClientTask(client, states.get(client)) for client in order)
+    return {result.client: result.value for result in backend.map_clients(job, tasks)}
+
+
 def evaluate(
     serving: Serving,
     clients: Sequence[str],
@@ -143,12 +157,7 @@ def evaluate(
     backend: Backend,
 ) -> list[Row]:
     """Evaluate clients; return rows in the order of ``clients``."""
-    # States are fetched one by one, so that memory does not grow with the number of clients.
-    order = largest_first(clients, population)
-    tasks = (ClientTask(client, states.get(client)) for client in order)
-    found = {
-        result.client: result.value for result in backend.map_clients(EvaluateJob(serving), tasks)
-    }
+    found = by_client(EvaluateJob(serving), clients, population, states, backend)
     rows: list[Row] = []
     for client in clients:
         holding = population.partition[client]

@@ -5,42 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from duotone.evaluation.clients import BATCH, EncodeJob, Serving
+from duotone.evaluation.clients import BATCH, EncodeJob, Serving, by_client
 from duotone.evaluation.judges import FloatArray, Judges
 from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates, largest_first
-from duotone.federation.method import Method, stored
+from duotone.federation.engine import ClientStates
+from duotone.federation.method import Decodes, Method, stored
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
-from duotone.types import DataInfo, Kind, Latents, Params
+from duotone.types import Kind, Latents, Params
 
 Codes: TypeAlias = NDArray[np.float32]
 
 _MEMBERS, _NEWCOMERS = 8, 4
 SAMPLES = 64
 """Test samples of each client whose codes are taken."""
-
-
-@runtime_checkable
-class Decodes(Protocol):
-    """A method that can turn a representation back into samples."""
-
-    device: str
-
-    def load(self, params: Params, data: DataInfo) -> nn.Module:
-        """Put parameters into this process's network and return it."""
-        ...
-
-    def decode(self, model: nn.Module, latents: Latents) -> Tensor:
-        """Return samples of the form the model is given, images in [0, 1]."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +90,7 @@ def encode_holders(
     backend: Backend,
 ) -> list[Holder]:
     """Get the models and codes of some clients, with what the judges hold to be true of them."""
-    order = largest_first(chosen, population)
-    tasks = (ClientTask(client, states.get(client)) for client in order)
-    served = {
-        result.client: result.value
-        for result in backend.map_clients(ServeJob(serving, SAMPLES), tasks)
-    }
+    served = by_client(ServeJob(serving, SAMPLES), chosen, population, states, backend)
     holders: list[Holder] = []
     for client in chosen:
         params, shared, local = served[client]

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from duotone.data.dataset import Array
-from duotone.evaluation.clients import EncodeJob, Serving
+from duotone.evaluation.clients import EncodeJob, Serving, by_client
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
-from duotone.federation.engine import ClientStates, largest_first
+from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 from duotone.types import Params, RoundInfo
@@ -39,16 +39,16 @@ def collect_latents(
     be put beside each other; ``common_shared`` and ``common_local`` are codes of the same samples
     by one client's encoder, that of the first member.
     """
+    members = [client for client in clients if population.partition[client].kind == "member"]
     with one_thread():
-        first = next(c for c in clients if population.partition[c].kind == "member")
-        common = serving.personal(method, population, ClientTask(first, states.get(first)))
         others = {"untrained_": _untrained(method, serving.info)}
-    if not _equal(common, serving.server.shared):
-        others["common_"] = common
+        for first in members[:1]:
+            task = ClientTask(first, states.get(first))
+            common = serving.personal(method, population, task)
+            if not _equal(common, serving.server.shared):
+                others["common_"] = common
     job = EncodeJob(serving, samples, others)
-    order = largest_first(clients, population)
-    tasks = (ClientTask(client, states.get(client)) for client in order)
-    codes = {result.client: result.value for result in backend.map_clients(job, tasks)}
+    codes = by_client(job, clients, population, states, backend)
     columns: dict[str, list[Any]] = {}
     for client in clients:
         holding = population.partition[client]

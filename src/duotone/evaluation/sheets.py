@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from duotone.evaluation.decoding import Codes, Decodes, Holder, decode_codes
+from duotone.evaluation.decoding import Codes, Holder, decode_codes
+from duotone.federation.method import Decodes
 from duotone.partition.partition import Population
 from duotone.types import DataInfo
 

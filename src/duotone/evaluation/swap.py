@@ -14,12 +14,12 @@ from typing import TypeAlias, TypedDict
 
 import numpy as np
 
-from duotone.evaluation.decoding import Codes, Decodes, Holder, decode_codes
+from duotone.evaluation.decoding import Codes, Holder, decode_codes
 from duotone.evaluation.factors import part_of
 from duotone.evaluation.judges import Agreement, FloatArray, Judges, agreement, measured
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
-from duotone.federation.method import Part
+from duotone.federation.method import Decodes, Part
 from duotone.partition.partition import Population, Rows
 from duotone.seeding import stream
 from duotone.types import RoundInfo

@@ -22,7 +22,7 @@ import copy
 import inspect
 from abc import ABC
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -280,6 +280,25 @@ class Method(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # A worker process builds its own network.
         return {**self.__dict__, "_module": None, "_initial": None}
+
+
+@runtime_checkable
+class Decodes(Protocol):
+    """A method that can turn a representation back into samples."""
+
+    device: str
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters into this process's network and return it."""
+        ...
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the two parts of the representation."""
+        ...
+
+    def decode(self, model: nn.Module, latents: Latents) -> Tensor:
+        """Return samples of the form the model is given, images in [0, 1]."""
+        ...
 
 
 def stored(tensor: Tensor) -> Tensor:

@@ -39,7 +39,8 @@ is stepped together; and c is cheap at first and dear later (β grows from 0.1 t
 that never wakes up and one that keeps digits. The method's page has the ablation.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
-networks are smaller and have no BatchNorm, Adam starts afresh in every round.
+networks are smaller and have no BatchNorm, divergences lack the 0.01 that the authors' code adds to
+variances, and Adam starts afresh in every round.
 """
 
 from __future__ import annotations
@@ -120,12 +121,12 @@ def reconstruction(logits: Tensor, x: Tensor) -> Tensor:
 
 
 def kl_to_standard(q: Gaussian) -> Tensor:
-    """Return KL(q‖N(0, I)) of each sample.  # Eq. (6)."""
+    """Return KL(q‖N(0, I)) of each sample: Eq. (6)."""
     return 0.5 * (q.mean.square() + q.log_variance.exp() - 1 - q.log_variance).sum(dim=1)
 
 
 def kl_to_batch_bound(q: Gaussian) -> Tensor:
-    """Return the mean over the batch of KL(q_i‖q_j), for each sample i.  # Eq. (26).
+    """Return the mean over the batch of KL(q_i‖q_j), for each sample i: Eq. (26).
 
     An upper bound of the divergence from the batch's mixture, and a loose one: it grows with the
     square of the distance between codes, while the divergence never exceeds the log of the batch.
@@ -145,12 +146,12 @@ def kl_to_batch(q: Gaussian, c: Tensor) -> Tensor:
     """Return log q_i(c_i) − log mean_j q_j(c_i): KL to the batch's mixture, one draw per sample."""
     scaled = (c.unsqueeze(1) - q.mean).square() / q.log_variance.exp() + q.log_variance
     log_density = -0.5 * scaled.sum(dim=2)  # up to a constant that cancels
-    among_all = log_density.logsumexp(dim=1) - torch.log(torch.tensor(float(len(c))))
+    among_all = log_density.logsumexp(dim=1) - math.log(len(c))
     return log_density.diagonal() - among_all
 
 
 def constrained(to_client: Tensor, to_all: Tensor, xi: float) -> Tensor:
-    """Return R_c = max(ξ + KL to the client's mixture, KL to everybody's).  # Eq. (7)."""
+    """Return R_c = max(ξ + KL to the client's mixture, KL to everybody's): Eq. (7)."""
     return torch.maximum(xi + to_client, to_all)
 
 

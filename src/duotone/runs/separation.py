@@ -9,16 +9,18 @@ import numpy as np
 
 from duotone.data.dataset import Array
 from duotone.evaluation.clients import Row, Serving
-from duotone.evaluation.decoding import Decodes, choose_holders, encode_holders
+from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
 from duotone.evaluation.sheets import Sheet, draw_sheets
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
-from duotone.federation.backends.serial import one_thread
+from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.engine import ClientStates, MemoryStates, federate
+from duotone.federation.method import Decodes
 from duotone.methods import METHODS
+from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
 from duotone.runs.plan import Plan
 from duotone.types import Kind
@@ -54,20 +56,21 @@ def _fedavg_features(plan: Plan, clients: Sequence[str]) -> Array:
     method = kind(kind.Config(), plan.method.network, plan.method.device)
     config, population, states = plan.config, plan.population, MemoryStates()
     assert config.rounds is not None
-    with make_backend(replace(plan, method=method), lambda line: None) as backend:
+    # FedAvg cannot learn from samples without a label, which the run's own method may use.
+    labelled = Population(population.dataset, population.partition, labelled=population.labelled)
+    control = replace(plan, method=method, population=labelled)
+    with make_backend(control, lambda line: None) as backend:
         *_, last = federate(
             method,
-            population,
+            labelled,
             rounds=min(config.rounds, CONTROL_ROUNDS),
             sampled=config.sampled,
             seed=config.seed,
             backend=backend,
             states=states,
         )
-        serving = Serving(last.server, last.info, "zero-shot")
-        latents = collect_latents(
-            method, serving, clients, population, states, backend, config.latents
-        )
+    serving, backend = Serving(last.server, last.info, "zero-shot"), Serial(method, population)
+    latents = collect_latents(method, serving, clients, population, states, backend, config.latents)
     return np.asarray(latents["shared"])
 
 
