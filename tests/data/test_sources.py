@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duotone.data.sources import ORIGINS, celeba64, digits, load_file, mini_digits, mnist, mnist_m
+from duotone.data.sources import ORIGINS, digits, load_file, mini_digits, mnist, mnist_m, pacs32
 from duotone.errors import DataError
 
 
@@ -63,7 +63,7 @@ def test_a_missing_file_says_where_it_was_looked_for_and_how_to_get_it(
 
 def test_import_is_suggested_only_where_there_is_a_reader() -> None:
     with pytest.raises(DataError, match=r"set DUOTONE_DATA to its folder$"):
-        celeba64()
+        pacs32()
 
 
 @pytest.mark.parametrize("name", ORIGINS)

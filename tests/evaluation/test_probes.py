@@ -60,6 +60,12 @@ def test_texts_and_numbers_are_kinds_and_floats_are_amounts():
     assert amounts.asked.tolist() == [True, False]
 
 
+def test_nothing_is_asked_about_samples_without_a_value():
+    hair = question("hair", np.array(["hat", "", "bald", "hat"]))
+    assert hair.answers.tolist() == [1, -1, 0, 1]
+    assert hair.asked.tolist() == [True, False, True, True]
+
+
 def test_a_phase_is_asked_for_as_cosine_and_sine():
     phase = question("phase", np.array([0.0, np.pi / 2, np.nan]))
     np.testing.assert_allclose(phase.answers[:2], [[1, 0], [0, 1]], atol=1e-15)

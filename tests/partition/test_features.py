@@ -113,6 +113,27 @@ def test_more_clients_than_values_share_the_values(turned: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
+    "values",
+    [np.array(["hat", "", "bald", "", "hat"] * 16), np.array([1.5, np.nan, 0.5, np.nan, 1.5] * 16)],
+    ids=["text", "numbers"],
+)
+def test_samples_without_a_value_belong_to_nobody(make_dataset, values: np.ndarray) -> None:
+    dataset = make_dataset(train=60, test=20, factors={"hair": (values[:60], values[60:])})
+    partition = build_partition(dataset, "attribute", {"attribute": "hair"}, seed=0)
+    assert partition.clients == tuple(str(value) for value in (values[2], values[0]))
+    # Of every five samples one has the first value, two have the second and two have none.
+    assert list(sizes(partition).values()) == [12, 24]
+    assert [len(holding.test) for holding in partition.values()] == [4, 8]
+
+
+def test_an_attribute_without_any_value_is_refused(make_dataset) -> None:
+    empty = np.full(80, "")
+    dataset = make_dataset(train=60, test=20, factors={"hair": (empty[:60], empty[60:])})
+    with pytest.raises(PartitionError, match="No sample of 'toy' has a value of 'hair'"):
+        build_partition(dataset, "attribute", {"attribute": "hair"}, seed=0)
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"attribute": "angel"}, "no factor 'angel'. Did you mean 'angle'.* Known factors: angle"),

@@ -269,7 +269,7 @@ def datasets(as_json: JsonOption = False) -> None:
 
 @data_app.command(name="import")
 def import_data(
-    name: Annotated[str, typer.Argument(help="cifar10, mnist, mnist-m, svhn or usps.")],
+    name: Annotated[str, typer.Argument(help="celeba64, cifar10, mnist, mnist-m, svhn or usps.")],
     path: Annotated[
         Path,
         typer.Argument(help="The folder with the official files; for cifar10 also its .tar.gz."),

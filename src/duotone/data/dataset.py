@@ -31,7 +31,8 @@ class Dataset:
         classes: Number of classes; 0 for regression.
         client: Natural client ids, one text per row, where the data has them.
         domain: Domain names, one text per row, where the data has them.
-        factors: Ground-truth factors by name, one value per row.
+        factors: Ground-truth factors by name, one value per row; NaN or empty text where a sample
+            has none.
         origin: One sentence for humans: where the samples come from.
     """
 
@@ -121,6 +122,13 @@ class Dataset:
             factors={key: _joined(*pair) for key, pair in (factors or {}).items()},
             origin=origin,
         )
+
+
+def is_known(values: Array) -> NDArray[np.bool_]:
+    """Say which samples have a value of a factor: NaN and empty text stand for none."""
+    if np.issubdtype(values.dtype, np.floating):
+        return np.asarray(~np.isnan(values))
+    return np.asarray(values.astype(str) != "")
 
 
 def _joined(train: Array, test: Array) -> Array:

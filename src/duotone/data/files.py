@@ -108,8 +108,10 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
         ) from error
 
 
-def read_arrays(path: Path, starts: tuple[str, ...] = _KNOWN) -> dict[str, Array]:
-    """Read those arrays of an npz file whose names have one of these starts."""
+def read_arrays(
+    path: Path, starts: tuple[str, ...] = _KNOWN, ends: tuple[str, ...] = ("_train", "_test")
+) -> dict[str, Array]:
+    """Read those arrays of an npz file whose names have one of these starts and ends."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     if not zipfile.is_zipfile(path):
@@ -119,7 +121,7 @@ def read_arrays(path: Path, starts: tuple[str, ...] = _KNOWN) -> dict[str, Array
     try:
         with np.load(path, allow_pickle=False) as archive:
             for key in archive.files:
-                if key.startswith(starts) and key.endswith(("_train", "_test")):
+                if key.startswith(starts) and key.endswith(ends):
                     arrays[key] = archive[key]
     # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.
     except Exception as error:

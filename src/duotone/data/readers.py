@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.celeba import read_celeba64
 from duotone.data.cifar import batch_contents, unpickle_batch
 from duotone.data.dataset import Array, Dataset
 from duotone.data.files import file_of, user_cache, write_arrays
@@ -26,8 +27,10 @@ def import_dataset(name: str, path: Path | str, out: Path | None = None) -> Path
     """Read the official files of a data set and write them in canonical form.
 
     Args:
-        name: ``cifar10``, ``mnist``, ``mnist-m``, ``svhn`` or ``usps``.
-        path: The folder with the official files; for ``cifar10`` also its .tar.gz.
+        name: ``celeba64``, ``cifar10``, ``mnist``, ``mnist-m``, ``svhn`` or ``usps``.
+        path: The folder with the official files; for ``cifar10`` also its .tar.gz. The images of
+            ``celeba64`` may be a part of the official ones, see
+            :func:`duotone.data.celeba.read_celeba64`.
         out: The folder to write to; by default the user cache.
 
     Returns:
@@ -177,6 +180,7 @@ def read_mnist_m(folder: Path) -> dict[str, Array]:
 
 
 READERS: dict[str, Callable[[Path], dict[str, Array]]] = {
+    "celeba64": read_celeba64,
     "cifar10": read_cifar10,
     "mnist": read_mnist,
     "mnist-m": read_mnist_m,

@@ -7,6 +7,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.celeba import with_hair
 from duotone.data.dataset import Array, Dataset
 from duotone.data.files import file_of, find_file, read_dataset, search_folders, user_cache
 from duotone.data.readers import READERS
@@ -87,12 +88,23 @@ def load_file(name: str) -> Dataset:
     return read_dataset(path, name=name, origin=ORIGINS[name])
 
 
+def celeba64() -> Dataset:
+    """Load CelebA's faces with the factor ``hair``.
+
+    Raises:
+        DataError: The file is nowhere, damaged or without attributes.
+    """
+    dataset = load_file("celeba64")
+    path = find_file(file_of("celeba64"))
+    assert path is not None, "the faces are loaded first"
+    return with_hair(dataset, path)
+
+
 mnist = partial(load_file, "mnist")
 mnist_m = partial(load_file, "mnist-m")
 svhn = partial(load_file, "svhn")
 usps = partial(load_file, "usps")
 cifar10 = partial(load_file, "cifar10")
-celeba64 = partial(load_file, "celeba64")
 pacs32 = partial(load_file, "pacs32")
 pneumoniamnist = partial(load_file, "pneumoniamnist")
 

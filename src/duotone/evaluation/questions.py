@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from duotone.data.dataset import Array
+from duotone.data.dataset import Array, is_known
 from duotone.evaluation.factors import ANGLES
 
 ROWS = 4000
@@ -78,7 +78,10 @@ def question(name: str, values: Array) -> Question:
     An angle is asked for as its cosine and sine, because 0 and 2π are the same.
     """
     if not np.issubdtype(values.dtype, np.floating):
-        return Question(name, np.unique(values, return_inverse=True)[1].astype(np.int64))
+        known = is_known(values)
+        kinds = np.full(len(values), -1, np.int64)
+        kinds[known] = np.unique(values[known], return_inverse=True)[1]
+        return Question(name, kinds)
     amounts = values.astype(np.float64)
     columns = (np.cos(amounts), np.sin(amounts)) if name in ANGLES else (amounts,)
     return Question(name, np.stack(columns, axis=1))

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from pydantic import Field
 
-from duotone.data.dataset import Dataset
+from duotone.data.dataset import Dataset, is_known
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
 from duotone.partition.scheme import PartitionSettings, Scheme, Share
@@ -115,6 +115,7 @@ class Attribute(Scheme[AttributeSettings]):
 
     There is one client per value, named after it, unless ``clients`` asks for more: then the
     clients are spread over the values as evenly as possible and called "VALUE-0", "VALUE-1", ….
+    Samples without a value go to nobody.
     """
 
     name = "attribute"
@@ -131,8 +132,14 @@ class Attribute(Scheme[AttributeSettings]):
                 f"{dataset.name!r} has no factor {config.attribute!r}."
                 f"{did_you_mean(config.attribute, list(dataset.factors))} Known factors: {known}."
             )
-        values, value_of_row = np.unique(dataset.factors[config.attribute], return_inverse=True)
+        factor = dataset.factors[config.attribute]
+        values = np.unique(factor[is_known(factor)])
         names = [str(value.item()) for value in values]
+        if not names:
+            raise PartitionError(
+                f"No sample of {dataset.name!r} has a value of {config.attribute!r}; choose "
+                "another partition.attribute."
+            )
         if config.clients is not None and config.clients < len(names):
             raise PartitionError(
                 f"partition.clients = {config.clients}, but {config.attribute!r} has {len(names)} "
@@ -146,6 +153,6 @@ class Attribute(Scheme[AttributeSettings]):
         ]
         owner = nobody(dataset)
         for rows in (dataset.train_rows, dataset.test_rows):
-            for value, clients_of_value in enumerate(clients):
-                deal_evenly(owner, rows[value_of_row[rows] == value], clients_of_value, rng)
+            for value, clients_of_value in zip(values, clients, strict=True):
+                deal_evenly(owner, rows[factor[rows] == value], clients_of_value, rng)
         return shares_of(dataset, owner, who)
