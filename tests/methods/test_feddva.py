@@ -165,7 +165,10 @@ def test_beta_is_cheap_for_a_quarter_and_grown_at_half():
     method = make()
     values = [method.beta(RoundInfo(r, 40, 0, SMALL)) for r in (1, 11, 16, 21, 40)]
     assert values == pytest.approx([0.1, 0.1, 1.05, 2.0, 2.0])
-    assert make(variant="paper").beta(RoundInfo(1, 40, 0, SMALL)) == 0.75
+    first = RoundInfo(1, 40, 0, SMALL)
+    assert make(variant="paper").beta(first) == 0.75
+    assert make(composition="modulate").beta(first) == 2.0
+    assert make(composition="modulate", beta_start=0.5).beta(first) == 0.5
 
 
 def test_xi_is_the_variants_unless_given():
@@ -205,16 +208,34 @@ def test_without_labels_the_head_stays_and_the_rest_learns():
     assert not torch.equal(update.shared["plane.weight"], server.shared["plane.weight"])
 
 
-@pytest.mark.parametrize(("classify", "reaches"), [("probe", False), ("tune", True)])
-def test_labels_reach_the_encoders_only_when_they_tune(classify, reaches):
-    method = make(classify=classify)
-    z, c = torch.randn(4, 8, requires_grad=True), torch.randn(4, 4, requires_grad=True)
-    head = torch.nn.Linear(12, 4)
-    method._label_loss(head, z, c, torch.tensor([0, 1, NO_LABEL, 2])).backward()
-    assert head.weight.grad is not None
-    assert (z.grad is not None) == reaches
-    if z.grad is not None:
-        assert not z.grad[2].any()  # this one has no label
+@pytest.mark.parametrize("tunes", [False, True])
+def test_labels_reach_the_head_and_never_the_local_code(tunes):
+    model = make().build(SMALL)
+    make()._label_loss(model, torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 3, 2]), tunes).backward()
+    reached = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
+    assert reached == ({"head", "encoder_z"} if tunes else {"head"})
+
+
+@pytest.mark.parametrize(("classify", "first"), [("probe", None), ("tune", 8)])
+def test_labels_tune_when_70_percent_of_the_run_are_over(classify, first, monkeypatch):
+    method, population = make(classify=classify), make_population()
+    data = population.data("c0")
+    data.labels[5:] = NO_LABEL
+    found: dict[int, bool] = {}
+
+    def watch(model, x, y, tunes):
+        assert len(x) == 32
+        assert (y != NO_LABEL).all()
+        found[number] = tunes
+        return torch.zeros(())
+
+    monkeypatch.setattr(method, "_label_loss", watch)
+    for number in range(1, 11):
+        info = RoundInfo(number, 10, 0, population.info)
+        server = method.start(info)
+        state = method.adapt(server, None, None, info)
+        method.client_update(server, state, data, info)
+    assert [number for number in found if found[number]] == list(range(first or 11, 11))
 
 
 def test_other_samples_are_used_without_their_labels():

@@ -20,8 +20,10 @@ R_c, β, ξ       :func:`constrained`, ``beta``, ``xi``
 ==============  ==========================================
 
 *Unsupervised.* Labels train a linear head on the means of [z; c] and nothing else; its accuracy is
-what tables show. With ``classify = "tune"`` they reach the encoders, too. Samples without a label
-count as images all the same.
+what tables show. With ``classify = "tune"`` they tune the encoder of z in the last 30 % of the
+rounds: a head that is ready then, and a small learning rate, keep a few labels from undoing what
+many images taught. They never reach the encoder of c, where a client could hide them. Samples
+without a label count as images all the same.
 
 *Members* use the server's encoders with their own decoder. *Newcomers* are encoded and classified
 at once (zero-shot), and learn their local part from their own images (label-free); with local heads
@@ -85,16 +87,16 @@ class FedDVAConfig(MethodSettings):
     """Weight of the regulariser of z."""
     beta: float | None = Field(None, ge=0)
     """Weight of the regulariser of c; by default the variant's: 2, 0.75 or 1."""
-    beta_start: float = Field(0.1, ge=0)
-    """The same in the first quarter of the rounds; it grows until half of them (duotone only)."""
+    beta_start: float | None = Field(None, ge=0)
+    """The same in the first quarter of the rounds (duotone only); by default 0.1, or β itself."""
     xi: float | None = Field(None, ge=0)
     """Nats c is nearer to its client than to all; by default log 4, 8 per dimension, or 0.5."""
     classify: Literal["probe", "tune"] = "probe"
-    """Whether labels train the head alone, or the encoders as well."""
+    """Whether labels train the head alone, or from 70 % of the rounds on the encoder of z, too."""
     heads: Literal["shared", "local"] = "shared"
     """Whether all clients have one head, or each its own."""
-    label_weight: float = Field(50.0, gt=0)
-    """Weight of the labels against pixels when they tune the encoders."""
+    label_weight: float = Field(200.0, gt=0)
+    """Weight of the labels against pixels when they tune the encoder of z."""
     newcomer_epochs: int = Field(10, ge=0)
     """Passes over its images in which a newcomer learns its local part."""
     optimizer: Literal["sgd", "adam"] = "adam"
@@ -163,6 +165,10 @@ def kl_to_centre(q: Gaussian) -> Tensor:
 # -- the method
 
 ENCODERS = ("encoder_z.", "plane.", "encoder_c.")
+LABELLED = 32
+"""Labelled samples in each step."""
+TUNE_FROM = 0.7
+"""How much of a run is over when labels begin to tune the encoder of z."""
 
 
 class FedDVA(Method):
@@ -205,15 +211,19 @@ class FedDVA(Method):
     def beta(self, info: RoundInfo) -> float:
         """Return β of a round.
 
-        A c that is dear from the start may never wake up; one that stays cheaper than z may say
-        the digit where a client has no mark to draw. So its price goes up.
+        A c that is dear from the start may never wake up to draw marks; one that stays cheaper than
+        z may say the digit where a client has no mark to draw. So its price goes up. A c that
+        modulates can do all of z's work, and is dear throughout.
         """
         own = {"duotone": 2.0, "paper": 0.75, "code": 1.0}
         end = own[self.config.variant] if self.config.beta is None else self.config.beta
         if self.config.variant != "duotone":
             return end
+        start = self.config.beta_start
+        if start is None:
+            start = 0.1 if self.config.composition == "over" else end
         grown = min(1.0, max(0.0, 4 * _progress(info) - 1))
-        return self.config.beta_start + grown * (end - self.config.beta_start)
+        return start + grown * (end - start)
 
     @classmethod
     def rules(cls, config: MethodSettings) -> tuple[NewcomerRule, ...]:
@@ -320,28 +330,37 @@ class FedDVA(Method):
         epochs: int | None = None,
     ) -> float:
         """Minimise Eq. (4) over the parameters whose names start so; return the mean loss."""
-        chosen = [p for name, p in model.named_parameters() if name.startswith(parts)]
+        chosen = {name: p for name, p in model.named_parameters() if name.startswith(parts)}
         labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
+        is_known = ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
+        known = is_known.nonzero().squeeze(1)
+        learns_labels = len(known) > 0 and "head.weight" in chosen
+        tunes = self.config.classify == "tune" and _progress(info) >= TUNE_FROM
+        generator = info.generator("client", data.client, f"{phase}-labels")
         left = self.config.lr_end + (1 - self.config.lr_end) * _cosine(_progress(info))
         settings = self.config.model_copy(update={"lr": left * self.config.lr})
         beta = None if noise else self.beta(info)
 
-        def loss(_: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-            return self._loss(model, x, y, beta)
+        def loss(_: nn.Module, x: Tensor, __: Tensor) -> Tensor:
+            value = self._loss(model, x, beta)
+            if learns_labels:
+                # A batch of their own: among all images those with a label may be rare.
+                rows = known[torch.randint(len(known), (LABELLED,), generator=generator)]
+                value = value + self._label_loss(model, data.x[rows], labels[rows], tunes)
+            return value
 
-        labelled = replace(data, y=labels)
         return train(
             model,
-            labelled,
+            replace(data, y=labels),
             settings,
             info,
             loss=loss,
-            parameters=chosen,
+            parameters=chosen.values(),
             epochs=epochs,
             phase=phase,
         )
 
-    def _loss(self, model: DualVAE, x: Tensor, y: Tensor, beta: float | None) -> Tensor:
+    def _loss(self, model: DualVAE, x: Tensor, beta: float | None) -> Tensor:
         """Return Eq. (4) of a batch; without β, c is noise: what z can explain alone."""
         q_z, z, q_c = model.encode(x, sample=True)
         c = torch.randn_like(q_c.mean) if beta is None else q_c.sample()
@@ -349,7 +368,7 @@ class FedDVA(Method):
         value = value + self.config.alpha * kl_to_standard(q_z).mean()
         if beta is not None:
             value = value + beta * self._regulariser(q_c, c)
-        return value + self._label_loss(model.head, q_z.mean, q_c.mean, y)
+        return value
 
     def _regulariser(self, q_c: Gaussian, c: Tensor) -> Tensor:
         """Return the variant's R_c."""
@@ -361,14 +380,12 @@ class FedDVA(Method):
             return constrained(bound, to_all, self.xi).mean()
         return (kl_to_centre(q_c) + (self.xi + bound - to_all).relu()).mean()
 
-    def _label_loss(self, head: nn.Module, z: Tensor, c: Tensor, y: Tensor) -> Tensor:
-        known = ~y.isnan() if y.is_floating_point() else y != NO_LABEL
-        if not known.any():
-            return z.new_zeros(())
-        codes = torch.cat([z, c], dim=1)[known]
-        if self.config.classify == "probe":
-            return task_loss(head, codes.detach(), y[known])
-        return self.config.label_weight * task_loss(head, codes, y[known])
+    def _label_loss(self, model: DualVAE, x: Tensor, y: Tensor, tunes: bool) -> Tensor:
+        """Return the head's loss on drawn codes; where it tunes, it reaches the encoder of z."""
+        with torch.set_grad_enabled(tunes):
+            _, z, q_c = model.encode(x, sample=True)
+        codes = torch.cat([z, q_c.sample().detach()], dim=1)
+        return (self.config.label_weight if tunes else 1.0) * task_loss(model.head, codes, y)
 
 
 def _progress(info: RoundInfo) -> float:

@@ -1,0 +1,86 @@
+"""Figures of the result pages, drawn from finished runs.
+
+python -m studies.figures curves runs/studies/feddva-target-shift docs/images/curves.png
+python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from duotone.evaluation.clients import Serving
+from duotone.evaluation.decoding import choose_holders, encode_holders
+from duotone.evaluation.judges import train_judges
+from duotone.evaluation.sheets import manifold_sheet
+from duotone.federation.engine import before_first_round
+from duotone.federation.method import Decodes
+from duotone.runs import load_run, plan_run
+from duotone.runs.backend import make_backend
+
+# Okabe and Ito's colours, told apart with any colour vision.
+_INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def curves(study: Path, out: Path) -> None:
+    """Draw the accuracy of every entry over the rounds, members and newcomers side by side.
+
+    Lines are means over clients and seeds, shades one standard deviation over clients.
+    """
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    entries = sorted(path for path in study.iterdir() if (path / "seed0").is_dir())
+    for ink, entry in zip(_INKS, entries, strict=False):
+        tables = [load_run(path).metrics for path in sorted(entry.glob("seed*"))]
+        found = pl.concat(tables).filter(pl.col("metric") == "accuracy")
+        for axis, kind in zip(axes, ("member", "newcomer"), strict=True):
+            by_round = (
+                found.filter(pl.col("kind") == kind)
+                .group_by("round")
+                .agg(pl.col("value").mean().alias("mean"), pl.col("value").std().alias("std"))
+                .sort("round")
+            )
+            x, mean, std = (by_round[name].to_numpy() for name in ("round", "mean", "std"))
+            axis.plot(x, 100 * mean, color=ink, label=entry.name)
+            axis.fill_between(x, 100 * (mean - std), 100 * (mean + std), color=ink, alpha=0.12)
+            axis.set_title(f"{kind}s")
+            axis.set_xlabel("round")
+    axes[0].set_ylabel("accuracy, %")
+    axes[1].legend(frameon=False, fontsize="small", loc="lower right")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def manifolds(folder: Path, out: Path) -> None:
+    """Draw the manifold sheet of every client of a run, side by side."""
+    run = load_run(folder)
+    plan = plan_run(run.config)
+    method, population, store = plan.method, plan.population, run.folder.store()
+    assert isinstance(method, Decodes)
+    config = plan.config
+    assert config.rounds is not None
+    info = before_first_round(
+        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+    )
+    serving = Serving(store.server(), info, plan.rule)
+    judges = train_judges(population, config.seed)
+    chosen = choose_holders(population.partition, judges.style_of, config.seed)
+    with make_backend(plan, lambda line: None) as backend:
+        holders = encode_holders(chosen, judges, serving, population, store, backend)
+    figure = Figure(figsize=(2.6 * len(holders), 2.9), layout="constrained")
+    for axis, holder in zip(figure.subplots(1, len(holders)), holders, strict=True):
+        tiles = manifold_sheet(method, holder, population.info, "", "").tiles
+        rows = [np.concatenate(list(row), axis=1) for row in tiles]
+        axis.imshow(np.concatenate(rows).squeeze(), cmap="gray", vmin=0, vmax=255)
+        axis.set_title(f"{holder.kind} {holder.client} ({holder.style})", fontsize=9)
+        axis.set_axis_off()
+    FigureCanvasAgg(figure).print_png(str(out), metadata=None)
+
+
+if __name__ == "__main__":
+    draw = {"curves": curves, "manifolds": manifolds}[sys.argv[1]]
+    draw(Path(sys.argv[2]), Path(sys.argv[3]))
