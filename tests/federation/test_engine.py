@@ -12,7 +12,7 @@ from duotone.federation.engine import MemoryStates, federate, sample_clients
 from duotone.federation.local import batches
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import cnn_bn, mlp
-from duotone.types import ClientState, DataInfo, RoundInfo
+from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
 INFO = RoundInfo(1, 5, 0, DataInfo((1, 8, 8), "classes", 4))
 
@@ -105,6 +105,30 @@ def test_a_bad_update_is_refused_by_name_and_the_round_goes_on(population):
     assert all(torch.isfinite(tensor).all() for tensor in result.server.shared.values())
     assert states.get("c1") is None, "the state beside a refused update is not kept"
     assert states.get("c0") is not None
+
+
+class Counting(FedAvg):
+    """Asks in every second round how many samples each member has; one member cannot tell."""
+
+    def collects(self, info):
+        return info.round == 2
+
+    def collect(self, server, client, data, info):
+        size = float("nan") if data.client == "c1" else float(len(data))
+        return ClientUpdate(data.client, {}, len(data), {"size": torch.tensor(size)})
+
+    def pool(self, server, collected, info):
+        total = torch.stack([update.extra["size"] for update in collected]).sum()
+        return ServerState(server.shared, {"total": total})
+
+
+def test_statistics_are_collected_from_all_members_and_bad_ones_refused(population):
+    method = Counting(FedAvg.Config(), mlp)
+    first, second, third = federate(method, population, rounds=3, sampled=1)
+    assert not first.collected
+    assert [update.client for update in second.collected] == ["c0", "c2"]
+    assert "NaN" in second.refused["c1"]
+    assert third.server.extra["total"] == sum(update.weight for update in second.collected)
 
 
 def test_a_round_without_any_good_update_stops_with_advice():

@@ -64,6 +64,7 @@ class RoundResult:
         updates: The updates that were averaged, in the order of the partition.
         refused: Client to reason, for updates that were not.
         sent_bytes: Bytes of the shared part each sampled client received.
+        collected: Statistics that members sent when the round was over, in the same order.
     """
 
     info: RoundInfo
@@ -71,6 +72,7 @@ class RoundResult:
     updates: tuple[ClientUpdate, ...]
     refused: dict[str, str]
     sent_bytes: int
+    collected: tuple[ClientUpdate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,20 @@ class TrainJob:
         with client_randomness(self.info, task.client):
             state = member_state(method, self.server, task, self.info)
             return method.client_update(self.server, state, data, self.info)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectJob:
+    """Ask a member for its statistics."""
+
+    server: ServerState
+    info: RoundInfo
+
+    def __call__(self, method: Method, population: Population, task: ClientTask) -> ClientUpdate:
+        """Return what leaves the client."""
+        data = population.data(task.client).to(method.device)
+        state = member_state(method, self.server, task, self.info)
+        return method.collect(self.server, state, data, self.info)
 
 
 def member_state(
@@ -158,7 +174,25 @@ def federate(
             # Workers finish in any order; sums must not notice.
             updates.sort(key=lambda update: chosen.index(update.client))
             server = method.server_update(server, updates, info)
-        yield RoundResult(info, server, tuple(updates), dict(sorted(refused.items())), sent)
+            collected: list[ClientUpdate] = []
+            if method.collects(info):
+                tasks = (ClientTask(client, states.get(client)) for client in members)
+                for result in backend.map_clients(CollectJob(server, info), tasks):
+                    reason = refusal(result.value, {})
+                    if reason:
+                        refused[result.client] = f"in its statistics {reason}"
+                    else:
+                        collected.append(result.value)
+                collected.sort(key=lambda update: members.index(update.client))
+                server = method.pool(server, collected, info)
+        yield RoundResult(
+            info,
+            server,
+            tuple(updates),
+            dict(sorted(refused.items())),
+            sent,
+            tuple(collected),
+        )
 
 
 def before_first_round(

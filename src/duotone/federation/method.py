@@ -170,6 +170,22 @@ class Method(ABC):
             return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)
         return ServerState(mean, server.extra)
 
+    def collects(self, info: RoundInfo) -> bool:
+        """Say whether all members are asked for statistics when a round is over."""
+        return False
+
+    def collect(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientUpdate:
+        """Return a member's statistics, without training: an update with nothing but ``extra``."""
+        raise NotImplementedError
+
+    def pool(
+        self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Return the server's state when it has put the members' statistics together."""
+        raise NotImplementedError
+
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
         """Return the shared tensors an update started from; an honest update has their form."""
         return server.shared

@@ -17,6 +17,7 @@ METHODS = Registry(
         "fedrep": "duotone.methods.fedrep:FedRep",
         "lg-fedavg": "duotone.methods.lg_fedavg:LGFedAvg",
         "percnn": "duotone.methods.percnn:PerCNN",
+        "fedcd": "duotone.methods.fedcd:FedCD",
         "feddual": "duotone.methods.feddual:FedDual",
         "ditto": "duotone.methods.ditto:Ditto",
         "ditto-prox": "duotone.methods.ditto_prox:DittoProx",

@@ -193,19 +193,35 @@ def _finish(
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
     """Return what training itself says, and the ledger: what left each client, and what came."""
-    rows: list[Row] = []
-    for update in result.updates:
-        holding = plan.population.partition[update.client]
-        facts = dict(update.metrics)
-        facts["bytes_down"] = result.sent_bytes
-        facts["bytes_up"] = size_in_bytes(update.shared) + size_in_bytes(update.extra)
-        rows.extend(
-            Row(
-                result.info.round, update.client, holding.group, holding.kind, "shared", name, value
-            )
-            for name, value in sorted(facts.items())
+    facts = [
+        (
+            update.client,
+            {
+                **update.metrics,
+                "bytes_down": result.sent_bytes,
+                "bytes_up": size_in_bytes(update.shared) + size_in_bytes(update.extra),
+            },
         )
-    return rows
+        for update in result.updates
+    ]
+    facts += [
+        (update.client, {"bytes_collected": size_in_bytes(update.extra)})
+        for update in result.collected
+    ]
+    partition = plan.population.partition
+    return [
+        Row(
+            result.info.round,
+            client,
+            partition[client].group,
+            partition[client].kind,
+            "shared",
+            name,
+            value,
+        )
+        for client, found in facts
+        for name, value in sorted(found.items())
+    ]
 
 
 def headline_scores(rows: Sequence[Row]) -> dict[str, float]:

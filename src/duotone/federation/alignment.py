@@ -1,0 +1,143 @@
+"""Which directions of a hidden layer tell clients apart, and what is left without them.
+
+Clients are the classes of a linear discriminant analysis: directions along which their means differ
+much, measured in units of the spread inside a client. From each client the number, the mean and the
+covariance of its hidden vectors suffice, so nothing about a single sample has to leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+RIDGE = 1e-3
+"""What is added to the spread inside clients, as a share of its mean over directions."""
+_CLEAR_GAP = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a client tells about its hidden vectors.
+
+    Attributes:
+        count: How many there are.
+        mean: Their mean.
+        covariance: Their covariance, divided by the count.
+    """
+
+    count: float
+    mean: Tensor
+    covariance: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The moments of all clients, put together.
+
+    Attributes:
+        mean: Mean of all vectors.
+        within: Mean covariance inside clients.
+        between: Covariance of the clients' means.
+    """
+
+    mean: Tensor
+    within: Tensor
+    between: Tensor
+
+
+def moments(hidden: Tensor) -> Moments:
+    """Return the moments of a client's hidden vectors, one per row."""
+    values = hidden.double()
+    mean = values.mean(dim=0)
+    centred = values - mean
+    return Moments(len(values), mean, centred.T @ centred / len(values))
+
+
+def pooled(clients: Sequence[Moments]) -> Scatter:
+    """Put the moments of some clients together; a client counts by its number of vectors."""
+    total = sum(client.count for client in clients)
+    shares = [client.count / total for client in clients]
+    pairs = list(zip(shares, clients, strict=True))
+    mean = torch.stack([share * client.mean for share, client in pairs]).sum(dim=0)
+    within = torch.stack([share * client.covariance for share, client in pairs]).sum(dim=0)
+    apart = torch.stack([share**0.5 * (client.mean - mean) for share, client in pairs])
+    return Scatter(mean, within, apart.T @ apart)
+
+
+def with_ridge(within: Tensor, ridge: float = RIDGE) -> Tensor:
+    """Return the spread inside clients with a little more of it in every direction.
+
+    A unit that never fires has no spread at all, and nothing can be measured in units of it.
+    """
+    size = len(within)
+    # A layer that is dead as a whole still gets something to divide by.
+    extra = (ridge * within.diagonal().mean()).clamp_min(torch.finfo(within.dtype).tiny)
+    return within + extra * torch.eye(size, dtype=within.dtype)
+
+
+def discriminants(scatter: Scatter, ridge: float = RIDGE) -> tuple[Tensor, Tensor]:
+    """Solve S_B p = λ S_W p; return all λ and the directions, one per column, largest λ first.
+
+    λ says how far clients are apart along p, in units of the spread inside a client. Directions are
+    orthonormal with respect to S_W.
+    """
+    # With S_W = L Lᵀ the problem is symmetric in Lᵀ p.
+    root = torch.linalg.cholesky(with_ridge(scatter.within, ridge))
+    half = torch.linalg.solve_triangular(root, scatter.between, upper=False)
+    whitened = torch.linalg.solve_triangular(root, half.T, upper=False)
+    values, vectors = torch.linalg.eigh(0.5 * (whitened + whitened.T))
+    directions = torch.linalg.solve_triangular(root.T, vectors.flip(1), upper=True)
+    return values.flip(0).clamp_min(0), directions
+
+
+def rank_at_gap(values: Tensor, most: int) -> int:
+    """Return how many discriminants stand out: those before the last clear fall of λ.
+
+    A fall is clear if λ becomes less than a fifth. Without one, the largest fall counts.
+
+    Args:
+        values: All λ, falling.
+        most: An upper limit; means of K clients differ in at most K − 1 directions.
+    """
+    most = min(most, len(values) - 1)
+    if most < 1:
+        return 1
+    falls = values[:most] / values[1 : most + 1].clamp_min(values[0] * 1e-9)
+    clear = (falls > _CLEAR_GAP).nonzero().flatten()
+    return int(clear[-1] if len(clear) else falls.argmax()) + 1
+
+
+def orthonormal(directions: Tensor) -> Tensor:
+    """Return an orthonormal basis of the same space: same sides, same order as far as possible."""
+    basis, upper = torch.linalg.qr(directions)
+    same_sides: Tensor = basis * upper.diagonal().sign()
+    return same_sides
+
+
+def turned_to(basis: Tensor, old: Tensor) -> Tensor:
+    """Return the orthonormal basis of the same space that is nearest to an old one.
+
+    A basis found anew may be turned within its space; what is read off it should not jump.
+    """
+    left, _, right = torch.linalg.svd(basis.T @ old)
+    nearest: Tensor = basis @ (left @ right)
+    return nearest
+
+
+def orthogonal_complement(basis: Tensor) -> Tensor:
+    """Return Q = I − P Pᵀ of an orthonormal P: what is at right angles to it."""
+    return torch.eye(len(basis), dtype=basis.dtype) - basis @ basis.T
+
+
+def oblique_complement(basis: Tensor, within: Tensor) -> Tensor:
+    """Return Q = I − S_W P (Pᵀ S_W P)⁻¹ Pᵀ: what is left without the differences of means.
+
+    By S_B p = λ S_W p these lie in the span of S_W P, not of P, so that taking away the span of P
+    leaves most of them. Pᵀ Q is zero, as for the orthogonal one.
+    """
+    spread = within @ basis
+    removed: Tensor = spread @ torch.linalg.solve(basis.T @ spread, basis.T)
+    return torch.eye(len(basis), dtype=basis.dtype) - removed

@@ -1,0 +1,302 @@
+"""FedCD: read what is particular to clients off a hidden layer of one shared model.
+
+Peng Yan: *Towards Explainable Personalisation for Federated Learning*, thesis, University of
+Technology Sydney 2024, chapter 5 (client-decorrelation by representation alignment).
+
+**Shared:** every parameter and buffer. **Local:** nothing. **Explains:** c = Pᵀz are the directions
+of a hidden layer along which clients differ; the rest of the layer is what they have in common.
+
+===============  ============================================================
+thesis           code
+===============  ============================================================
+z                input of the linear layer after ``layer``
+P, Pᵀz           ``AlignedLinear.basis``; ``Latents.local``
+Q                orthogonal in the network; ``AlignedLinear.complement`` for ``Latents.shared``
+Σ_W, Σ_B         ``Scatter.within``, ``Scatter.between``
+Ψ, Φ, η, λ       :func:`incremental_step`, ``rate``
+===============  ============================================================
+
+*Members and newcomers* use the server's model as it is (zero-shot). Every ``align_every`` rounds,
+and after the last, all members send number, mean and covariance of their hidden vectors, and the
+server finds P. Its buffers are the server's: clients neither train nor average them.
+
+*A theorem.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A step of SGD with output
+gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exactly what FedAvg does. Momentum,
+weight decay and averaging are linear and change nothing; nor does a new P, if W₁ and W₂ are
+expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone`` keeps V.
+
+*Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
+incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
+so that the function jumps.
+
+*Deviations*, where the printed equations contradict each other: P is made orthonormal before it is
+used (ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d dimensions); scatter is
+divided by the number of samples (the rule diverges without); means are centred (else the mean of
+everything is a direction); statistics are of z and of all members, not of ten that were drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from duotone.errors import ConfigError
+from duotone.federation.alignment import (
+    Moments,
+    Scatter,
+    discriminants,
+    moments,
+    oblique_complement,
+    orthogonal_complement,
+    orthonormal,
+    pooled,
+    rank_at_gap,
+    turned_to,
+    with_ridge,
+)
+from duotone.federation.local import head_inputs
+from duotone.federation.method import Method, MethodSettings
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    DataInfo,
+    Latents,
+    RoundInfo,
+    ServerState,
+)
+
+MOST = 16
+"""Columns of P; those beyond the rank are zero."""
+BATCH = 100
+ALIGNED = ("basis", "complement")
+
+
+class FedCDConfig(MethodSettings):
+    """Settings of FedCD."""
+
+    variant: Literal["duotone", "paper"] = "duotone"
+    """An exact solution that keeps the function, or the thesis' incremental rule."""
+    layer: str | None = None
+    """The hidden layer that is read; by default the first linear one that is not the last."""
+    rank: int | None = Field(None, ge=1, le=MOST)
+    """Dimensions of the local code; by default where the discriminants fall clearly."""
+    complement: Literal["oblique", "orthogonal"] = "oblique"
+    """The shared code: without the differences of client means, or at right angles to P."""
+    align_every: int = Field(5, ge=1)
+    """Rounds between two alignments; the last round always has one."""
+    rate: float = Field(0.001, gt=0)
+    """Step of the incremental rule, both for Ψ and for Φ."""
+    rule_steps: int = Field(1, ge=1)
+    """Steps of the incremental rule at each alignment."""
+
+
+# -- the incremental rule
+
+
+def incremental_step(
+    psi: Tensor, phi: Tensor, scatter: Scatter, rate: float
+) -> tuple[Tensor, Tensor]:
+    """Move Ψ towards Σ_W^(-1/2) and Φ towards the leading directions of ΨΣ_BΨ: Eq. (5.6), (5.7).
+
+    Both rules are linear in a client's statistics, so that one step with the pooled ones is the
+    mean of the clients' steps.
+    """
+    eye = torch.eye(len(psi), dtype=psi.dtype)
+    whitened = psi @ scatter.between @ psi
+    gram = phi.T @ whitened @ phi
+    moved = psi + rate * (eye - psi @ scatter.within @ psi)
+    return moved, phi + rate * (whitened @ phi - phi @ gram.triu())
+
+
+# -- the layer
+
+
+class AlignedLinear(nn.Linear):
+    """A linear layer that is given [Pᵀz; Qz] instead of z, with Q = I − PPᵀ.
+
+    Args:
+        layer: The layer it takes the place of; at first both compute the same.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        width, height, given = layer.in_features, layer.out_features, layer.weight
+        super().__init__(width, height, layer.bias is not None, given.device, given.dtype)
+        self.local_weight = nn.Parameter(given.new_zeros(height, MOST))
+        self.register_buffer("basis", given.new_zeros(width, MOST))
+        self.register_buffer("complement", torch.eye(width).to(given))
+        self.basis: Tensor
+        self.complement: Tensor
+        self.load_state_dict(layer.state_dict(), strict=False)  # without a basis Q is the identity
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return W₁Pᵀz + W₂Qz + b."""
+        c = z @ self.basis
+        rest = z - c @ self.basis.T
+        return super().forward(rest) + c @ self.local_weight.T
+
+    def codes(self, z: Tensor) -> Latents:
+        """Return what clients have in common in z, and what is particular to them."""
+        used = self.basis[:, self.basis.any(dim=0)]
+        return Latents(shared=z @ self.complement.T, local=z @ used)
+
+
+def expressed(
+    weight: Tensor, local_weight: Tensor, old: Tensor, new: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return W₂ and W₁ in a new basis, such that V = W₁Pᵀ + W₂(I − PPᵀ) stays."""
+    product = local_weight @ old.T + weight - (weight @ old) @ old.T
+    return product, product @ new
+
+
+# -- the method
+
+
+class FedCD(Method):
+    """Train one model by FedAvg; find where in a hidden layer clients differ."""
+
+    name = "fedcd"
+    title = "one shared model whose hidden layer is split by what tells clients apart"
+    paper = "Yan, Towards Explainable Personalisation for Federated Learning, thesis 2024, ch. 5"
+    Config = FedCDConfig
+    config: FedCDConfig
+
+    def build(self, data: DataInfo) -> nn.Module:
+        """Build the network, with an aligned layer where the read layer's output is used."""
+        model = super().build(data)
+        name = self._aligned_name(model)
+        parent, _, own = name.rpartition(".")
+        layer = model.get_submodule(name)
+        assert isinstance(layer, nn.Linear)
+        setattr(model.get_submodule(parent), own, AlignedLinear(layer))
+        return model
+
+    def _aligned_name(self, model: nn.Module) -> str:
+        """Return the name of the linear layer after the one that is read."""
+        modules: dict[str, nn.Module] = dict(model.named_modules())
+        linear = [name for name, module in modules.items() if isinstance(module, nn.Linear)]
+        wanted = self.config.layer
+        if not linear or linear == [""]:
+            raise ConfigError(
+                "The model has no hidden layer before a linear one; fedcd needs one to read."
+            )
+        if wanted is None:
+            return linear[min(1, len(linear) - 1)]
+        names = list(modules)
+        if wanted not in names:
+            raise ConfigError(
+                f"The model has no layer called {wanted!r}. Its layers: {', '.join(names[1:])}."
+            )
+        after = [name for name in linear if names.index(name) > names.index(wanted)]
+        if not after:
+            raise ConfigError(
+                f"No linear layer comes after {wanted!r}; name an earlier one: --set layer=NAME"
+            )
+        return after[0]
+
+    def server_update(
+        self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Average everything but the alignment, which is the server's own."""
+        new = super().server_update(server, updates, info)
+        kept = {name: server.shared[name] for name in new.shared if name.endswith(ALIGNED)}
+        return ServerState({**new.shared, **kept}, new.extra)
+
+    def collects(self, info: RoundInfo) -> bool:
+        """Align every few rounds and at the end."""
+        return info.round % self.config.align_every == 0 or info.round == info.rounds
+
+    @torch.no_grad()
+    def collect(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientUpdate:
+        """Return number, mean and covariance of the client's hidden vectors."""
+        model = self.load(self.personal(server, client), info.data).eval()
+        layer = self._layer(model)
+        hidden = torch.cat([head_inputs(model, layer, x).cpu() for x in torch.split(data.x, BATCH)])
+        found = moments(hidden)
+        extra = {"mean": found.mean, "covariance": found.covariance}
+        return ClientUpdate(data.client, {}, len(data), extra)
+
+    def pool(
+        self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Find P from all members' statistics."""
+        if len(collected) < 2:
+            return server
+        scatter = pooled(
+            [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
+        )
+        name = self._aligned_name(self.module(info.data))
+        params = {
+            key: server.shared[f"{name}.{key}"].double()
+            for key in ("weight", "local_weight", "basis")
+        }
+        extra = dict(server.extra)
+        if self.config.variant == "paper":
+            new = self._incremental(scatter, extra, len(collected))
+        else:
+            new = self._exact(scatter, params["basis"], len(collected))
+            params["weight"], params["local_weight"] = expressed(
+                params["weight"], params["local_weight"], params["basis"], new
+            )
+        params["basis"] = new
+        used = new[:, new.any(dim=0)]
+        params["complement"] = (
+            oblique_complement(used, with_ridge(scatter.within))
+            if self.config.complement == "oblique"
+            else orthogonal_complement(used)
+        )
+        aligned = {
+            f"{name}.{key}": tensor.to(server.shared[f"{name}.{key}"].dtype)
+            for key, tensor in params.items()
+        }
+        return ServerState({**server.shared, **aligned}, extra)
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return what clients have in common in the hidden layer, and Pᵀz."""
+        layer = self._layer(model)
+        return layer.codes(head_inputs(model, layer, x).flatten(1))
+
+    def _layer(self, model: nn.Module) -> AlignedLinear:
+        (layer,) = [module for module in model.modules() if isinstance(module, AlignedLinear)]
+        return layer
+
+    def _rank(self, values: Tensor, members: int) -> int:
+        # Means of K clients differ in K − 1 directions at most.
+        most = min(MOST, members - 1, len(values))
+        return min(self.config.rank or rank_at_gap(values, most), most)
+
+    def _exact(self, scatter: Scatter, old: Tensor, members: int) -> Tensor:
+        """Return P as the solution of Eq. (5.3), orthonormal and turned to the one before."""
+        values, directions = discriminants(scatter)
+        rank = self._rank(values, members)
+        basis = orthonormal(directions[:, :rank])
+        before = old[:, old.any(dim=0)]
+        if before.shape == basis.shape:
+            basis = turned_to(basis, before)
+        return _padded(basis)
+
+    def _incremental(self, scatter: Scatter, state: dict[str, Tensor], members: int) -> Tensor:
+        """Return P = ΨΦ, made orthonormal, after some steps of the rule; keep Ψ and Φ."""
+        size = len(scatter.mean)
+        rank = self._rank(discriminants(scatter)[0], members)
+        if "psi" not in state or state["phi"].shape[1] != rank:
+            state["psi"] = torch.eye(size, dtype=torch.float64)
+            state["phi"] = torch.eye(size, rank, dtype=torch.float64)
+        # The rule is stable for spreads around one.
+        unit = scatter.within.diagonal().mean()
+        scaled = Scatter(scatter.mean, scatter.within / unit, scatter.between / unit)
+        for _ in range(self.config.rule_steps):
+            state["psi"], state["phi"] = incremental_step(
+                state["psi"], state["phi"], scaled, self.config.rate
+            )
+        return _padded(orthonormal(state["psi"] @ state["phi"]))
+
+
+def _padded(basis: Tensor) -> Tensor:
+    """Return a basis with columns of zeros up to the fixed width."""
+    return torch.cat([basis, basis.new_zeros(len(basis), MOST - basis.shape[1])], dim=1)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duotone.federation.alignment import (
+    Moments,
+    discriminants,
+    moments,
+    oblique_complement,
+    orthogonal_complement,
+    orthonormal,
+    pooled,
+    rank_at_gap,
+    turned_to,
+    with_ridge,
+)
+
+
+def tensor(rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def scattered(seed, clients=12, groups=4, width=10, samples=60):
+    """Draw clients of a few groups whose means differ."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(groups, width)) * 3
+    mix = rng.normal(size=(width, width))
+    return [
+        torch.from_numpy(centres[k % groups] + rng.normal(size=(samples, width)) @ mix)
+        for k in range(clients)
+    ]
+
+
+def test_moments_by_hand():
+    found = moments(torch.tensor([[0.0, 2.0], [2.0, 2.0], [4.0, 5.0]]))
+    assert found.count == 3
+    assert found.mean.tolist() == [2, 3]
+    torch.testing.assert_close(found.covariance, tensor([[8 / 3, 2], [2, 2]]))
+
+
+def test_two_clients_are_pooled_by_their_numbers():
+    eye = torch.eye(2, dtype=torch.float64)
+    found = pooled([Moments(3, tensor([0, 0]), eye), Moments(1, tensor([4, 0]), 5 * eye)])
+    assert found.mean.tolist() == [1, 0]
+    assert found.within.tolist() == [[2, 0], [0, 2]]
+    assert found.between.tolist() == [[3, 0], [0, 0]]  # (3 · 1² + 1 · 3²) / 4
+
+
+@given(st.integers(0, 50))
+def test_within_and_between_add_up_to_the_covariance_of_all(seed):
+    hidden = scattered(seed)
+    found = pooled([moments(rows) for rows in hidden])
+    torch.testing.assert_close(found.within + found.between, moments(torch.cat(hidden)).covariance)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_discriminants_are_those_of_scipy(seed):
+    found = pooled([moments(rows) for rows in scattered(seed)])
+    values, directions = discriminants(found)
+    expected, theirs = scipy.linalg.eigh(found.between.numpy(), with_ridge(found.within).numpy())
+    np.testing.assert_allclose(values, expected[::-1].clip(0), atol=1e-10)
+    ours = orthonormal(directions[:, :3]).numpy()
+    cosines = np.linalg.svd(ours.T @ scipy.linalg.orth(theirs[:, ::-1][:, :3]))[1]
+    assert cosines.min() > 1 - 1e-9
+
+
+def test_a_unit_that_never_fires_is_no_direction():
+    hidden = [torch.cat([rows, torch.zeros(len(rows), 1)], dim=1) for rows in scattered(0)]
+    values, directions = discriminants(pooled([moments(rows) for rows in hidden]))
+    assert values.isfinite().all()
+    assert orthonormal(directions[:, :3])[-1].abs().max() < 1e-8
+
+
+def test_a_dead_layer_has_no_discriminants():
+    values, directions = discriminants(pooled([moments(torch.zeros(5, 3))] * 4))
+    assert values.tolist() == [0, 0, 0]
+    assert directions.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "rank"),
+    [
+        ([5.77, 3.34, 0.86, 0.03, 0.02], 9, 3),
+        ([0.67, 0.65, 0.19, 0.15, 0.11, 0.10, 0.04, 0.005], 7, 7),
+        ([4.0, 3.0, 2.0, 0.9], 9, 3),  # no clear fall: the largest
+        ([4.0, 0.1, 0.0, 0.0], 2, 2),  # rounding is no discriminant
+        ([4.0, 0.1, 0.09], 9, 1),
+        ([1.0], 9, 1),
+    ],
+)
+def test_the_rank_is_where_discriminants_fall_clearly(values, most, rank):
+    assert rank_at_gap(tensor(values), most) == rank
+
+
+def test_four_groups_differ_in_three_directions():
+    values, _ = discriminants(pooled([moments(rows) for rows in scattered(3, samples=2000)]))
+    assert rank_at_gap(values, 9) == 3
+
+
+def test_an_orthonormal_basis_keeps_sides():
+    basis = orthonormal(tensor([[-2, 0], [0, 0], [0, 3]]))
+    assert basis.tolist() == [[-1, 0], [0, 0], [0, 1]]
+
+
+def test_a_basis_is_turned_to_the_old_one_within_its_space():
+    old = orthonormal(torch.from_numpy(np.random.default_rng(0).normal(size=(6, 3))))
+    turn = torch.linalg.qr(torch.from_numpy(np.random.default_rng(1).normal(size=(3, 3))))[0]
+    torch.testing.assert_close(turned_to(old @ turn, old), old)
+
+
+def test_complements_hold_nothing_of_the_basis_and_give_it_back():
+    found = pooled([moments(rows) for rows in scattered(0)])
+    basis = orthonormal(discriminants(found)[1][:, :3])
+    for complement in (orthogonal_complement(basis), oblique_complement(basis, found.within)):
+        assert (basis.T @ complement).abs().max() < 1e-12
+        torch.testing.assert_close(complement @ complement, complement)
+        assert torch.linalg.matrix_rank(complement) == 7
+
+
+def test_only_the_oblique_complement_takes_away_how_means_differ():
+    hidden = scattered(0, samples=500)
+    found = pooled([moments(rows) for rows in hidden])
+    basis = orthonormal(discriminants(found, ridge=0)[1][:, :3])
+
+    def left(complement):
+        rest = pooled([moments(rows @ complement.T) for rows in hidden])
+        return float(rest.between.trace() / found.between.trace())
+
+    assert left(orthogonal_complement(basis)) > 0.1
+    assert left(oblique_complement(basis, found.within)) < 0.01

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from federations import make_population
+from torch import nn
+
+from duotone.errors import ConfigError
+from duotone.federation.alignment import Scatter, discriminants, moments, orthonormal, pooled
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.method import as_network
+from duotone.methods.fedavg import FedAvg
+from duotone.methods.fedcd import AlignedLinear, FedCD, FedCDConfig, expressed, incremental_step
+from duotone.models.classifiers import cnn, cnn_bn, mlp
+from duotone.types import DataInfo, RoundInfo
+
+SMALL = DataInfo((1, 8, 8), "classes", 4)
+
+
+def make(model=cnn_bn, **settings):
+    return FedCD(FedCDConfig(**settings), as_network(model))
+
+
+def random(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class Deep(nn.Module):
+    """Three linear layers, the middle one inside a block."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(64, 12)
+        self.block = nn.Sequential(nn.ReLU(), nn.Linear(12, 9), nn.ReLU())
+        self.head = nn.Linear(9, data.outputs)
+
+    def forward(self, x):
+        return self.head(self.block(self.fc1(x.flatten(1))))
+
+
+class Exact(nn.Module):
+    """A network in double precision."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.inner = cnn(data).double()
+
+    def forward(self, x):
+        return self.inner(x.double())
+
+
+# -- the layer
+
+
+def test_an_aligned_layer_starts_as_the_one_it_replaces():
+    layer = nn.Linear(5, 3)
+    z = torch.randn(4, 5)
+    torch.testing.assert_close(AlignedLinear(layer)(z), layer(z))
+
+
+def test_an_aligned_layer_is_given_both_codes():
+    layer = AlignedLinear(nn.Linear(2, 1))
+    with torch.no_grad():
+        layer.basis[0, 0] = 1.0  # P is the first axis
+        layer.weight.copy_(torch.tensor([[100.0, 3.0]]))
+        layer.local_weight[0, 0] = 5.0
+        layer.bias.fill_(1.0)
+    assert layer(torch.tensor([[2.0, 7.0]])).tolist() == [[5 * 2 + 3 * 7 + 1]]
+    assert layer.codes(torch.tensor([[2.0, 7.0]])).local.tolist() == [[2.0]]
+
+
+def test_a_new_basis_changes_weights_and_no_result():
+    old, new = orthonormal(random(6, 3)), orthonormal(random(6, 2, seed=1))
+    weight, local_weight, z = random(4, 6, seed=2), random(4, 3, seed=3), random(5, 6, seed=4)
+
+    def output(basis, weight, local_weight):
+        c = z @ basis
+        return c @ local_weight.T + (z - c @ basis.T) @ weight.T
+
+    moved = expressed(weight, local_weight, old, new)
+    torch.testing.assert_close(output(new, *moved), output(old, weight, local_weight))
+
+
+@pytest.mark.parametrize(
+    ("layer", "aligned"),
+    [(None, "block.1"), ("fc1", "block.1"), ("block.0", "block.1"), ("block.1", "head")],
+)
+def test_what_is_read_is_the_input_of_the_next_linear_layer(layer, aligned):
+    model = make(Deep, layer=layer).build(SMALL)
+    found = [name for name, module in model.named_modules() if isinstance(module, AlignedLinear)]
+    assert found == [aligned]
+
+
+@pytest.mark.parametrize("layer", ["head", "fc9"])
+def test_a_layer_that_cannot_be_read_is_an_error(layer):
+    with pytest.raises(ConfigError, match=layer):
+        make(Deep, layer=layer).build(SMALL)
+
+
+def test_a_model_without_a_hidden_layer_is_an_error():
+    with pytest.raises(ConfigError, match="hidden"):
+        make(lambda: nn.Linear(64, 4)).build(SMALL)
+
+
+# -- the theorem
+
+
+def test_fedcd_is_fedavg_while_the_basis_turns():
+    population = make_population()
+    ours = make(Exact, align_every=1, rank=2)
+    theirs = FedAvg(FedAvg.Config(), as_network(Exact))
+    x = population.data("c0", "test").x
+    bases = []
+    for mine, plain in zip(
+        federate(ours, population, rounds=3), federate(theirs, population, rounds=3), strict=True
+    ):
+        found = ours.load(mine.server.shared, population.info).eval()
+        expected = theirs.load(plain.server.shared, population.info).eval()
+        torch.testing.assert_close(found(x), expected(x), atol=1e-8, rtol=0)
+        bases.append(mine.server.shared["inner.head.basis"][:, :2])
+    assert (torch.linalg.svdvals(bases[0].T @ bases[2]) < 0.999).any()
+
+
+def test_as_printed_the_function_jumps_with_the_basis():
+    population = make_population()
+    method = make(Exact, variant="paper", align_every=1, rank=2)
+    (result,) = federate(method, population, rounds=1)
+    info, x = result.info, population.data("c0", "test").x
+    before = method.load(
+        method.server_update(method.start(info), list(result.updates), info).shared, info.data
+    )
+    plain = before.eval()(x)
+    after = method.load(result.server.shared, info.data).eval()(x)
+    assert not torch.allclose(plain, after, atol=1e-3)
+
+
+# -- the incremental rule
+
+
+def test_a_step_of_the_rule_by_hand():
+    scatter = Scatter(
+        torch.zeros(2), torch.diag(torch.tensor([2.0, 1.0])), torch.diag(torch.tensor([4.0, 0.0]))
+    )
+    psi, phi = incremental_step(torch.eye(2), torch.tensor([[1.0], [1.0]]), scatter, 0.1)
+    assert psi.tolist() == [[pytest.approx(0.9), 0.0], [0.0, 1.0]]
+    # u uᵀφ = (4, 0), φᵀu uᵀφ = 4: φ + 0.1 ((4, 0) − 4 φ)
+    assert phi.flatten().tolist() == pytest.approx([1.0, 0.6])
+
+
+def test_the_rule_finds_the_exact_space_in_enough_steps():
+    hidden = [random(200, 6, seed=k) + 3 * random(1, 6, seed=100 + k % 3) for k in range(9)]
+    scatter = pooled([moments(rows) for rows in hidden])
+    unit = scatter.within.diagonal().mean()
+    scaled = Scatter(scatter.mean, scatter.within / unit, scatter.between / unit)
+    psi, phi = torch.eye(6, dtype=torch.float64), torch.eye(6, 2, dtype=torch.float64)
+    for _ in range(4000):
+        psi, phi = incremental_step(psi, phi, scaled, 0.01)
+    exact = orthonormal(discriminants(scatter)[1][:, :2])
+    assert torch.linalg.svdvals(orthonormal(psi @ phi).T @ exact).min() > 0.99
+
+
+# -- in a federation
+
+
+def test_the_alignment_is_the_servers_own():
+    method, population = make(align_every=2, rank=2), make_population()
+    first, second, third = federate(method, population, rounds=3)
+    assert not first.collected
+    assert [update.client for update in second.collected] == list(population.partition.members)
+    assert all(not update.shared for update in second.collected)
+    name = "head.basis"
+    assert not first.server.shared[name].any()
+    assert second.server.shared[name].any(dim=0).sum() == 2
+    third_round = third.server.shared[name]
+    assert third.collected  # the last round always has one
+    assert third_round.any(dim=0).sum() == 2
+
+
+def test_between_alignments_the_basis_is_bit_identical():
+    method, population = make(align_every=2, rank=2), make_population()
+    results = list(federate(method, population, rounds=4))
+    before, after = (results[k].server.shared for k in (1, 2))
+    for key in ("head.basis", "head.complement"):
+        assert torch.equal(before[key], after[key])
+
+
+def test_codes_are_of_the_hidden_layer():
+    method, population = make(mlp, rank=2), make_population()
+    *_, result = federate(method, population, rounds=2)
+    model = method.load(result.server.shared, population.info).eval()
+    codes = method.encode(model, population.data("c0", "test").x)
+    assert codes.shared.shape[1] == 64
+    assert codes.local.shape[1] == 2
+    basis = result.server.shared["fc2.basis"][:, :2]
+    assert (codes.shared @ basis).abs().max() < 1e-3 * codes.shared.abs().max()
+
+
+def test_nothing_is_aligned_with_a_single_member():
+    method = make()
+    info = RoundInfo(1, 1, 0, SMALL)
+    server = method.start(info)
+    assert method.pool(server, [], info) is server
+
+
+def test_states_are_not_needed():
+    method, population, states = make(), make_population(), MemoryStates()
+    list(federate(method, population, rounds=1, states=states))
+    assert not states.states
