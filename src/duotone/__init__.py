@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duotone.federation.method import Method, MethodSettings
     from duotone.methods import METHODS as methods
     from duotone.runs import Run, load_run, resume, run
+    from duotone.runs.align import align
     from duotone.runs.compare import compare
     from duotone.runs.study import run_study as study
 
@@ -29,6 +30,7 @@ _WHERE = {
     "Method": "duotone.federation.method:Method",
     "MethodSettings": "duotone.federation.method:MethodSettings",
     "Run": "duotone.runs:Run",
+    "align": "duotone.runs.align:align",
     "compare": "duotone.runs.compare:compare",
     "datasets": "duotone.data:DATASETS",
     "federate": "duotone.federation.engine:federate",
@@ -45,6 +47,7 @@ __all__ = [
     "Method",
     "MethodSettings",
     "Run",
+    "align",
     "compare",
     "datasets",
     "federate",

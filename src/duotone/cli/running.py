@@ -1,4 +1,4 @@
-"""Commands that train: run, resume, demo."""
+"""Commands that train or read what was trained: run, resume, demo, align."""
 
 from __future__ import annotations
 
@@ -294,6 +294,46 @@ def resume(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = F
         except Interrupted:
             _say_stopped(run)
             raise typer.Exit(130) from None
+    if as_json:
+        show_json({"run": str(finished.path), **finished.summary})
+        return
+    _show_results([finished])
+
+
+@app.command()
+def align(
+    run: RunArgument,
+    layer: Annotated[
+        str | None,
+        typer.Option(help="The hidden layer; by default the first linear one but the last."),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(help="Dimensions of the local code; by default found by a gap."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The new folder; by default the run's with -aligned behind its name.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Read off a finished run's hidden layer what tells its clients apart; the model stays.
+
+    Writes a run of fedcd with the same model: the reading of FedAvg is FedCD.
+
+    Example:
+
+      duotone align runs/fedavg --layer fc1
+    """
+    from duotone.cli.progress import Display
+    from duotone.runs.align import align as align_run
+
+    with Display(talk(), quiet=quiet) as display:
+        finished = align_run(run, layer=layer, rank=rank, out=out, observers=[display])
     if as_json:
         show_json({"run": str(finished.path), **finished.summary})
         return

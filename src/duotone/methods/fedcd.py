@@ -72,7 +72,8 @@ from duotone.types import (
 MOST = 16
 """Columns of P; those beyond the rank are zero."""
 BATCH = 100
-ALIGNED = ("basis", "complement")
+ALIGNED = (".local_weight", ".basis", ".complement")
+"""What an aligned layer has beyond a plain one."""
 
 
 class FedCDConfig(MethodSettings):
@@ -202,7 +203,8 @@ class FedCD(Method):
     ) -> ServerState:
         """Average everything but the alignment, which is the server's own."""
         new = super().server_update(server, updates, info)
-        kept = {name: server.shared[name] for name in new.shared if name.endswith(ALIGNED)}
+        own = (".basis", ".complement")
+        kept = {name: server.shared[name] for name in new.shared if name.endswith(own)}
         return ServerState({**new.shared, **kept}, new.extra)
 
     def collects(self, info: RoundInfo) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunObserver",
+    "check_objects",
     "execute",
     "facts_of",
     "list_runs",
@@ -185,12 +186,7 @@ def resume(
     if folder.facts()["status"] == "finished":
         return Run(folder.path)
     values = folder.config().model_dump()
-    for name, given in (("data", data), ("model", model)):
-        if given is None and str(values[name]).startswith("object:"):
-            raise RunError(
-                f"{path} used a {name} made in Python ({values[name].partition(':')[2]}); give it "
-                f"again: duotone.resume({str(path)!r}, {name}=…)"
-            )
+    check_objects(folder.path, values, data=data, model=model, again="resume")
     plan = plan_run(values, data=data, model=model)
     was, now = folder.facts(), facts_of(plan)
     for what in ("data", "partition"):
@@ -201,6 +197,29 @@ def resume(
             )
     execute(folder, plan, observers)
     return Run(folder.path)
+
+
+def check_objects(
+    path: Path, values: Mapping[str, Any], *, data: Data | None, model: Model | None, again: str
+) -> None:
+    """Make sure that data and model are given again, if a run had them as objects.
+
+    Args:
+        path: The run.
+        values: Its settings.
+        data: The data given now.
+        model: The model given now.
+        again: The function of :mod:`duotone` that was called.
+
+    Raises:
+        RunError: One is missing.
+    """
+    for name, given in (("data", data), ("model", model)):
+        if given is None and str(values[name]).startswith("object:"):
+            raise RunError(
+                f"{path} used a {name} made in Python ({values[name].partition(':')[2]}); give it "
+                f"again: duotone.{again}({str(path)!r}, {name}=…)"
+            )
 
 
 def load_run(path: str | Path) -> Run:

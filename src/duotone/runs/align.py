@@ -1,0 +1,92 @@
+"""Read a finished run: where in a hidden layer of its model clients differ."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from duotone.errors import RunError
+from duotone.evaluation.clients import by_client
+from duotone.federation.engine import CollectJob, before_first_round
+from duotone.methods.fedcd import ALIGNED, FedCD, FedCDConfig
+from duotone.runs import (
+    Run,
+    RunObserver,
+    check_objects,
+    execute,
+    load_run,
+    plan_run,
+    prepare,
+)
+from duotone.runs.backend import make_backend
+from duotone.runs.plan import Data, Model
+from duotone.types import ServerState
+
+
+def align(
+    run: Run | str | Path,
+    *,
+    layer: str | None = None,
+    rank: int | None = None,
+    out: str | Path | None = None,
+    data: Data | None = None,
+    model: Model | None = None,
+    observers: Sequence[RunObserver] = (),
+) -> Run:
+    """Split a hidden layer of a trained model by what tells clients apart.
+
+    The model stays as it is. Training by FedCD is training by FedAvg, so the reading of a FedAvg
+    run is a FedCD run, and that is what is written: with codes, scores and a report like any other.
+
+    Args:
+        run: A finished run of a method whose clients share the whole model, or its folder.
+        layer: The hidden layer; by default the first linear one that is not the last.
+        rank: Dimensions of the local code; by default where the discriminants fall clearly.
+        out: The folder to make; by default that of the run with ``-aligned`` behind its name.
+        data: The data again, if it was an object.
+        model: The model again, if it was an object.
+        observers: Told what happens.
+
+    Raises:
+        RunError: The run is not finished, or its clients have parts of the model of their own.
+        ConfigError: The model has no such layer.
+    """
+    source = run if isinstance(run, Run) else load_run(run)
+    if source.status != "finished":
+        raise RunError(
+            f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
+        )
+    values = source.config.model_dump()
+    check_objects(source.path, values, data=data, model=model, again="align")
+    known = FedCDConfig.model_fields
+    trained = {key: value for key, value in values["method"].items() if key in known}
+    values["method"] = {**trained, "name": FedCD.name, "layer": layer, "rank": rank}
+    plan = plan_run(values, data=data, model=model)
+    config, population, method = plan.config, plan.population, plan.method
+    assert config.rounds is not None
+    before = before_first_round(
+        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+    )
+    store = source.folder.store()
+    started, given = method.start(before).shared, store.server().shared
+    if given.keys() != {name for name in started if not name.endswith(ALIGNED)}:
+        raise RunError(
+            f"{source.path}: clients of {source.config.method['name']!r} have parts of the model "
+            "of their own; align reads models that all clients share."
+        )
+    server = ServerState({**started, **given})
+    info = replace(before, round=store.manifest.round)
+    with make_backend(plan, lambda line: None) as backend:
+        members = population.partition.members
+        found = by_client(CollectJob(server, info), members, population, store, backend)
+    server = method.pool(server, [found[client] for client in members], info)
+
+    place = Path(out) if out else source.path.with_name(f"{source.path.name}-aligned")
+    folder = prepare(plan, place)
+    folder.update_facts(aligned_from=str(source.path))
+    shutil.copyfile(source.path / "metrics.csv", folder.path / "metrics.csv")
+    folder.store().commit(store.manifest.round, server, store.manifest.notes)
+    execute(folder, plan, observers)
+    return Run(folder.path)

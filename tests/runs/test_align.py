@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import duotone
+from duotone.errors import ConfigError, RunError
+
+SETTINGS = {
+    "data": "planted",
+    "model": "cnn",
+    "partition": {"scheme": "iid", "clients": 5, "newcomers": 1, "max_train": 60, "max_test": 30},
+    "rounds": 3,
+    "curve": (),
+    "latents": 30,
+    "backend": "serial",
+}
+
+
+@pytest.fixture(scope="module")
+def fedavg(tmp_path_factory):
+    return duotone.run(SETTINGS, method="fedavg", out=tmp_path_factory.mktemp("runs") / "fedavg")
+
+
+def test_an_aligned_run_is_the_fedcd_run_that_would_have_been(fedavg, tmp_path):
+    read = duotone.align(fedavg, rank=2, out=tmp_path / "read")
+    trained = duotone.run(SETTINGS, method={"name": "fedcd", "rank": 2}, out=tmp_path / "trained")
+    assert read.status == "finished"
+    name = "head.basis"
+    ours, theirs = (item.folder.store().server().shared[name] for item in (read, trained))
+    cosines = torch.linalg.svdvals(ours[:, :2].T @ theirs[:, :2])
+    assert cosines.min() > 0.999
+    accuracy = [item.summary["scores"]["member.accuracy"] for item in (fedavg, read, trained)]
+    assert accuracy[0] == accuracy[1] == accuracy[2]
+
+
+def test_the_model_stays_and_codes_are_written(fedavg, tmp_path):
+    before = fedavg.folder.store().server().shared
+    read = duotone.align(fedavg.path, layer="fc1", rank=2, out=tmp_path / "read")
+    latents = read.latents
+    assert latents["local"].shape[1] == 2
+    assert np.isfinite(latents["shared"]).all()
+    assert "probe.client_from_local" in read.summary["scores"]
+    after = fedavg.folder.store().server().shared
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert read.folder.facts()["aligned_from"] == str(fedavg.path)
+    assert read.report().exists()
+
+
+def test_by_default_the_reading_lies_beside_the_run(fedavg):
+    read = duotone.align(fedavg)
+    assert read.path == fedavg.path.with_name("fedavg-aligned")
+    with pytest.raises(RunError, match="never overwrites"):
+        duotone.align(fedavg)
+
+
+def test_a_layer_that_does_not_exist_is_an_error_and_leaves_nothing(fedavg, tmp_path):
+    with pytest.raises(ConfigError, match="fc7"):
+        duotone.align(fedavg, layer="fc7", out=tmp_path / "read")
+    assert not (tmp_path / "read").exists()
+
+
+def test_models_with_local_parts_are_not_read(tmp_path):
+    run = duotone.run(SETTINGS, method="fedper", out=tmp_path / "fedper")
+    with pytest.raises(RunError, match="of their own"):
+        duotone.align(run)
+
+
+def test_a_run_that_is_not_finished_is_not_read(fedavg, tmp_path):
+    fedavg.folder.update_facts(status="interrupted")
+    try:
+        with pytest.raises(RunError, match="duotone resume"):
+            duotone.align(fedavg, out=tmp_path / "read")
+    finally:
+        fedavg.folder.update_facts(status="finished")
