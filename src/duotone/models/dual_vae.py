@@ -35,7 +35,7 @@ class Gaussian(NamedTuple):
 
 
 class GaussianEncoder(nn.Module):
-    """3×3 convolutions with pooling down to 7×7 pixels or fewer, a hidden layer, mean and variance.
+    """Convolutions of stride 2 down to 4×4 pixels or fewer, a hidden layer, mean and log-variance.
 
     Without normalisation layers: the statistics of a client's batches would reach its codes.
 
@@ -49,11 +49,9 @@ class GaussianEncoder(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         width, (height, breadth) = 16, size
-        while max(height, breadth) > 7:
-            layers += [nn.Conv2d(channels, width, 3, padding=1)]
-            # An activation that only grows commutes with the maximum; on a quarter of the pixels
-            # it is cheaper.
-            layers += [nn.MaxPool2d(2, ceil_mode=True), leaky()]
+        while max(height, breadth) > 4:
+            kernel = 4 if height % 2 == breadth % 2 == 0 else 3  # halves both, rounding up
+            layers += [nn.Conv2d(channels, width, kernel, stride=2, padding=1), leaky()]
             channels, width = width, 2 * width
             height, breadth = math.ceil(height / 2), math.ceil(breadth / 2)
         layers += [nn.Flatten(), nn.Linear(channels * height * breadth, 128), leaky()]
@@ -98,10 +96,8 @@ class Over(nn.Module):
         super().__init__()
         self.content = branch(shared, shape)
         self.mark = branch(local, shape)
-        # Most pixels are dark, and marks are rare. From one half everywhere, both branches would
-        # spend the first rounds on learning that, with marks that hide the content.
+        # Marks are rare pixels; at one half everywhere they would hide the content at first.
         with torch.no_grad():
-            list(self.content.parameters())[-1].fill_(-2)
             list(self.mark.parameters())[-1].fill_(-3)
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:
