@@ -1,4 +1,4 @@
-"""A classifier like FedDVA's encoders: the same layers, wider by half, so about as large as both."""
+"""A classifier like one of FedDVA's encoders, wider by half, so about as large as both."""
 
 from __future__ import annotations
 
