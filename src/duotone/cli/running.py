@@ -49,6 +49,7 @@ DEMO_METHODS: dict[str, dict[str, Any]] = {
     "fedavg-ft": _CLASSIFIER,
     "feddva": {
         "rounds": 20,
+        "evaluate_every": 10,
         "method": {"classify": "tune", "batch_size": 32, "newcomer_epochs": 5},
     },
 }
