@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from duotone.evaluation.clients import Serving
 from duotone.evaluation.decoding import choose_holders, encode_holders
@@ -32,7 +33,7 @@ def curves(study: Path, out: Path) -> None:
 
     Lines are means over clients and seeds, shades one standard deviation over clients.
     """
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     entries = sorted(path for path in study.iterdir() if (path / "seed0").is_dir())
     for ink, entry in zip(_INKS, entries, strict=False):
@@ -50,8 +51,9 @@ def curves(study: Path, out: Path) -> None:
             axis.fill_between(x, 100 * (mean - std), 100 * (mean + std), color=ink, alpha=0.12)
             axis.set_title(f"{kind}s")
             axis.set_xlabel("round")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[0].set_ylabel("accuracy, %")
-    axes[1].legend(frameon=False, fontsize="small", loc="lower right")
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside right")
     FigureCanvasAgg(figure).print_png(str(out))
 
 
@@ -78,7 +80,7 @@ def manifolds(folder: Path, out: Path) -> None:
         axis.imshow(np.concatenate(rows).squeeze(), cmap="gray", vmin=0, vmax=255)
         axis.set_title(f"{holder.kind} {holder.client} ({holder.style})", fontsize=9)
         axis.set_axis_off()
-    FigureCanvasAgg(figure).print_png(str(out), metadata=None)
+    FigureCanvasAgg(figure).print_png(str(out))
 
 
 if __name__ == "__main__":
