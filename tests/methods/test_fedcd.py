@@ -12,7 +12,7 @@ from duotone.federation.method import as_network
 from duotone.methods.fedavg import FedAvg
 from duotone.methods.fedcd import AlignedLinear, FedCD, FedCDConfig, expressed, incremental_step
 from duotone.models.classifiers import cnn, cnn_bn, mlp
-from duotone.types import DataInfo, RoundInfo
+from duotone.types import ClientUpdate, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
 
@@ -193,6 +193,17 @@ def test_codes_are_of_the_hidden_layer():
     assert codes.local.shape[1] == 2
     basis = result.server.shared["fc2.basis"][:, :2]
     assert (codes.shared @ basis).abs().max() < 1e-3 * codes.shared.abs().max()
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper"])
+def test_a_dead_layer_does_no_harm(variant):
+    method = make(mlp, variant=variant)
+    info = RoundInfo(1, 1, 0, SMALL)
+    server = method.start(info)
+    still = {"mean": torch.zeros(64).double(), "covariance": torch.zeros(64, 64).double()}
+    told = [ClientUpdate(f"c{k}", {}, 5, still) for k in range(4)]
+    found = method.pool(server, told, info)
+    assert all(tensor.isfinite().all() for tensor in found.shared.values())
 
 
 def test_nothing_is_aligned_with_a_single_member():

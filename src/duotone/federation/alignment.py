@@ -72,10 +72,9 @@ def with_ridge(within: Tensor, ridge: float = RIDGE) -> Tensor:
 
     A unit that never fires has no spread at all, and nothing can be measured in units of it.
     """
-    size = len(within)
     # A layer that is dead as a whole still gets something to divide by.
-    extra = (ridge * within.diagonal().mean()).clamp_min(torch.finfo(within.dtype).tiny)
-    return within + extra * torch.eye(size, dtype=within.dtype)
+    extra = (ridge * within.diagonal().mean()).clamp_min(torch.finfo(within.dtype).eps)
+    return within + extra * torch.eye(len(within), dtype=within.dtype)
 
 
 def discriminants(scatter: Scatter, ridge: float = RIDGE) -> tuple[Tensor, Tensor]:

@@ -180,7 +180,8 @@ def federate(
                 for result in backend.map_clients(CollectJob(server, info), tasks):
                     reason = refusal(result.value, {})
                     if reason:
-                        refused[result.client] = f"in its statistics {reason}"
+                        also = f"{refused[result.client]}; " if result.client in refused else ""
+                        refused[result.client] = f"{also}of its statistics, {reason}"
                     else:
                         collected.append(result.value)
                 collected.sort(key=lambda update: members.index(update.client))

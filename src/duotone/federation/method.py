@@ -178,13 +178,13 @@ class Method(ABC):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientUpdate:
         """Return a member's statistics, without training: an update with nothing but ``extra``."""
-        raise NotImplementedError
+        return ClientUpdate(data.client, {}, len(data))
 
     def pool(
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
         """Return the server's state when it has put the members' statistics together."""
-        raise NotImplementedError
+        return server
 
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
         """Return the shared tensors an update started from; an honest update has their form."""

@@ -264,7 +264,8 @@ class FedCD(Method):
         return layer.codes(head_inputs(model, layer, x).flatten(1))
 
     def _layer(self, model: nn.Module) -> AlignedLinear:
-        (layer,) = [module for module in model.modules() if isinstance(module, AlignedLinear)]
+        layer = model.get_submodule(self._aligned_name(model))
+        assert isinstance(layer, AlignedLinear)
         return layer
 
     def _rank(self, values: Tensor, members: int) -> int:
@@ -290,8 +291,9 @@ class FedCD(Method):
             state["psi"] = torch.eye(size, dtype=torch.float64)
             state["phi"] = torch.eye(size, rank, dtype=torch.float64)
         # The rule is stable for spreads around one.
-        unit = scatter.within.diagonal().mean()
-        scaled = Scatter(scatter.mean, scatter.within / unit, scatter.between / unit)
+        within = with_ridge(scatter.within)
+        unit = within.diagonal().mean()
+        scaled = Scatter(scatter.mean, within / unit, scatter.between / unit)
         for _ in range(self.config.rule_steps):
             state["psi"], state["phi"] = incremental_step(
                 state["psi"], state["phi"], scaled, self.config.rate
