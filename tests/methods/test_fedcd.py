@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from federations import make_population
@@ -147,6 +149,14 @@ def test_a_step_of_the_rule_by_hand():
     assert phi.flatten().tolist() == pytest.approx([1.0, 0.6])
 
 
+def test_the_rule_turns_the_first_direction_free_of_the_second():
+    between = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+    scatter = Scatter(torch.zeros(2), torch.eye(2), between)
+    _, phi = incremental_step(torch.eye(2), torch.eye(2), scatter, 0.5)
+    # B − τ[B] = [[0, 0], [1, 0]]: only the first column, φ₁, moves
+    assert phi.tolist() == [[1.0, 0.0], [0.5, 1.0]]
+
+
 def test_the_rule_finds_the_exact_space_in_enough_steps():
     hidden = [random(200, 6, seed=k) + 3 * random(1, 6, seed=100 + k % 3) for k in range(9)]
     scatter = pooled([moments(rows) for rows in hidden])
@@ -182,6 +192,17 @@ def test_between_alignments_the_basis_is_bit_identical():
     before, after = (results[k].server.shared for k in (1, 2))
     for key in ("head.basis", "head.complement"):
         assert torch.equal(before[key], after[key])
+
+
+def test_a_client_cannot_move_the_basis():
+    method, population = make(rank=2), make_population()
+    (result,) = federate(method, population, rounds=1)
+    moved = [
+        replace(update, shared={**update.shared, "head.basis": torch.ones(128, 16)})
+        for update in result.updates
+    ]
+    found = method.server_update(result.server, moved, result.info).shared["head.basis"]
+    assert torch.equal(found, result.server.shared["head.basis"])
 
 
 def test_codes_are_of_the_hidden_layer():
