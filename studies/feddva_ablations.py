@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from duotone.methods.feddva import FedDVA, constrained, kl_to_batch_bound, kl_to_standard
-from duotone.models.dual_vae import DualVAE, Gaussian
+from duotone.methods.feddva import FedDVA, constrained, kl_to_batch_bound
+from duotone.models.dual_vae import DualVAE
+from duotone.models.gaussian import Gaussian, kl_to_standard
 from duotone.types import DataInfo, RoundInfo
 
 

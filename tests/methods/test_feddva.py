@@ -16,11 +16,11 @@ from duotone.methods.feddva import (
     kl_to_batch,
     kl_to_batch_bound,
     kl_to_centre,
-    kl_to_standard,
     reconstruction,
 )
 from duotone.models.classifiers import cnn_bn
-from duotone.models.dual_vae import DualVAE, Gaussian, noisy_or
+from duotone.models.dual_vae import DualVAE, noisy_or
+from duotone.models.gaussian import Gaussian, kl_to_standard
 from duotone.types import NO_LABEL, ClientState, DataInfo, Latents, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

@@ -37,6 +37,7 @@ everything is a direction); statistics are of z and of all members, not of ten t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -57,8 +58,9 @@ from duotone.federation.alignment import (
     turned_to,
     with_ridge,
 )
-from duotone.federation.local import head_inputs
+from duotone.federation.local import head_inputs, train
 from duotone.federation.method import Method, MethodSettings
+from duotone.models.bottleneck import Bottleneck
 from duotone.types import (
     ClientData,
     ClientState,
@@ -72,6 +74,8 @@ from duotone.types import (
 MOST = 16
 """Columns of P; those beyond the rank are zero."""
 BATCH = 100
+BOTTLENECK_LR = 0.01
+"""Of Adam in the first round; it falls to nothing along a line."""
 ALIGNED = (".local_weight", ".basis", ".complement")
 """What an aligned layer has beyond a plain one."""
 
@@ -85,8 +89,10 @@ class FedCDConfig(MethodSettings):
     """The hidden layer that is read; by default the first linear one that is not the last."""
     rank: int | None = Field(None, ge=1, le=MOST)
     """Dimensions of the local code; by default where the discriminants fall clearly."""
-    complement: Literal["oblique", "orthogonal"] = "oblique"
-    """The shared code: without the differences of client means, or at right angles to P."""
+    complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
+    """The shared code: without the differences of means, at right angles to P, or learnt."""
+    bottleneck_weight: float = Field(0.03, ge=0)
+    """Price of a nat that a learnt shared code tells beyond the label."""
     align_every: int = Field(5, ge=1)
     """Rounds between two alignments; the last round always has one."""
     rate: float = Field(0.001, gt=0)
@@ -121,9 +127,11 @@ class AlignedLinear(nn.Linear):
 
     Args:
         layer: The layer it takes the place of; at first both compute the same.
+        bottleneck: Learns the shared code from z, beside the network; without one the shared code
+            is a complement of P.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
+    def __init__(self, layer: nn.Linear, bottleneck: Bottleneck | None = None) -> None:
         width, height, given = layer.in_features, layer.out_features, layer.weight
         super().__init__(width, height, layer.bias is not None, given.device, given.dtype)
         self.local_weight = nn.Parameter(given.new_zeros(height, MOST))
@@ -132,6 +140,7 @@ class AlignedLinear(nn.Linear):
         self.basis: Tensor
         self.complement: Tensor
         self.load_state_dict(layer.state_dict(), strict=False)  # without a basis Q is the identity
+        self.bottleneck = bottleneck
 
     def forward(self, z: Tensor) -> Tensor:
         """Return W₁Pᵀz + W₂Qz + b."""
@@ -141,8 +150,11 @@ class AlignedLinear(nn.Linear):
 
     def codes(self, z: Tensor) -> Latents:
         """Return what clients have in common in z, and what is particular to them."""
-        used = self.basis[:, self.basis.any(dim=0)]
-        return Latents(shared=z @ self.complement.T, local=z @ used)
+        local = z @ self.basis[:, self.basis.any(dim=0)]
+        if self.bottleneck is None:
+            return Latents(z @ self.complement.T, local)
+        code = self.bottleneck(z)
+        return Latents(code.mean, local, shared_std=code.std)
 
 
 def expressed(
@@ -172,8 +184,20 @@ class FedCD(Method):
         parent, _, own = name.rpartition(".")
         layer = model.get_submodule(name)
         assert isinstance(layer, nn.Linear)
-        setattr(model.get_submodule(parent), own, AlignedLinear(layer))
+        setattr(
+            model.get_submodule(parent), own, AlignedLinear(layer, self._bottleneck(layer, data))
+        )
         return model
+
+    def _bottleneck(self, layer: nn.Linear, data: DataInfo) -> Bottleneck | None:
+        if self.config.complement != "bottleneck":
+            return None
+        if data.task != "classes":
+            raise ConfigError(
+                "A bottleneck is learnt from classes, and these data have numbers as targets; "
+                "take another shared code: --set complement=oblique"
+            )
+        return Bottleneck(layer.in_features, data.outputs).to(layer.weight)
 
     def _aligned_name(self, model: nn.Module) -> str:
         """Return the name of the linear layer after the one that is read."""
@@ -198,6 +222,41 @@ class FedCD(Method):
             )
         return after[0]
 
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train as in FedAvg; beside that a bottleneck, on hidden vectors that all see alike."""
+        learnt = self._learn_bottleneck(server, client, data, info)
+        update, state = super().client_update(server, client, data, info)
+        return replace(update, shared={**update.shared, **learnt}), state
+
+    def _learn_bottleneck(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> dict[str, Tensor]:
+        """Train the bottleneck, if there is one, on what the server's model makes of the samples.
+
+        It looks on: the network is not trained for its sake, and is the same with or without it.
+        """
+        model = self.load(self.personal(server, client), info.data)
+        bottleneck = self._layer(model).bottleneck
+        if bottleneck is None:
+            return {}
+        left = 1 - (info.round - 1) / info.rounds
+        settings = self.config.model_copy(
+            update={"optimizer": "adam", "lr": left * BOTTLENECK_LR, "lr_decay": 1.0}
+        )
+        weight = self.config.bottleneck_weight
+        train(
+            bottleneck,
+            replace(data, x=self._hidden(model, data.x)),
+            settings,
+            info,
+            loss=lambda _, z, y: bottleneck.loss(z, y, weight),
+            phase="bottleneck",
+        )
+        start = f"{self._aligned_name(model)}.bottleneck."
+        return {n: t for n, t in self.split(model)[0].items() if n.startswith(start)}
+
     def server_update(
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
@@ -211,15 +270,12 @@ class FedCD(Method):
         """Align every few rounds and at the end."""
         return info.round % self.config.align_every == 0 or info.round == info.rounds
 
-    @torch.no_grad()
     def collect(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientUpdate:
         """Return number, mean and covariance of the client's hidden vectors."""
-        model = self.load(self.personal(server, client), info.data).eval()
-        layer = self._layer(model)
-        hidden = torch.cat([head_inputs(model, layer, x).cpu() for x in torch.split(data.x, BATCH)])
-        found = moments(hidden)
+        model = self.load(self.personal(server, client), info.data)
+        found = moments(self._hidden(model, data.x).cpu())
         extra = {"mean": found.mean, "covariance": found.covariance}
         return ClientUpdate(data.client, {}, len(data), extra)
 
@@ -262,6 +318,14 @@ class FedCD(Method):
         """Return what clients have in common in the hidden layer, and Pᵀz."""
         layer = self._layer(model)
         return layer.codes(head_inputs(model, layer, x).flatten(1))
+
+    @torch.no_grad()
+    def _hidden(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return z of all samples."""
+        model.eval()
+        layer = self._layer(model)
+        batches = [head_inputs(model, layer, part).flatten(1) for part in torch.split(x, BATCH)]
+        return torch.cat(batches)
 
     def _layer(self, model: nn.Module) -> AlignedLinear:
         layer = model.get_submodule(self._aligned_name(model))

@@ -58,7 +58,8 @@ from torch.nn import functional
 
 from duotone.federation.local import task_loss, train
 from duotone.federation.method import Method, MethodSettings
-from duotone.models.dual_vae import Composition, DualVAE, Gaussian
+from duotone.models.dual_vae import Composition, DualVAE
+from duotone.models.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
     NO_LABEL,
     ClientData,
@@ -120,11 +121,6 @@ def reconstruction(logits: Tensor, x: Tensor) -> Tensor:
     """Return −log p(x|z, c) of pixels in [0, 1]: summed over pixels, mean over samples."""
     nats = functional.binary_cross_entropy_with_logits(logits, x, reduction="none")
     return nats.flatten(1).sum(dim=1).mean()
-
-
-def kl_to_standard(q: Gaussian) -> Tensor:
-    """Return KL(q‖N(0, I)) of each sample: Eq. (6)."""
-    return 0.5 * (q.mean.square() + q.log_variance.exp() - 1 - q.log_variance).sum(dim=1)
 
 
 def kl_to_batch_bound(q: Gaussian) -> Tensor:

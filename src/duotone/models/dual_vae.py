@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
+from duotone.models.gaussian import Gaussian
 from duotone.models.shapes import image_shape
 from duotone.types import DataInfo
 
@@ -16,22 +17,6 @@ Composition: TypeAlias = Literal["one-piece", "over", "modulate"]
 
 _SMALLEST = 8
 _LARGEST_FLAT = 40  # pixels a side; beyond them a decoder without convolutions is mostly one matrix
-
-
-class Gaussian(NamedTuple):
-    """A Gaussian with independent coordinates for every sample of a batch."""
-
-    mean: Tensor
-    log_variance: Tensor
-
-    @property
-    def std(self) -> Tensor:
-        """Standard deviations."""
-        return (0.5 * self.log_variance).exp()
-
-    def sample(self) -> Tensor:
-        """Draw one code per sample, so that gradients reach mean and variance."""
-        return self.mean + self.std * torch.randn_like(self.mean)
 
 
 class GaussianEncoder(nn.Module):

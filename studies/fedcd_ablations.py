@@ -1,0 +1,34 @@
+"""Controls for FedCD; see fedcd-digits4.toml."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from duotone.federation.alignment import Scatter, orthonormal
+from duotone.methods.fedcd import MOST, FedCD
+from duotone.models.thesis import ThesisCNN
+from duotone.types import DataInfo
+
+
+class RandomDirections(FedCD):
+    """FedCD with directions that nobody chose, as many as it would have found."""
+
+    name = "random directions"
+
+    def _exact(self, scatter: Scatter, old: Tensor, members: int) -> Tensor:
+        found = super()._exact(scatter, old, members)
+        width, rank = len(found), int(found.any(dim=0).sum())
+        drawn = torch.randn(width, rank, generator=torch.Generator().manual_seed(0)).double()
+        return torch.cat([orthonormal(drawn), found.new_zeros(width, MOST - rank)], dim=1)
+
+
+class WideCNN(ThesisCNN):
+    """The CNN with three more units in its first hidden layer: FedCD's number of weights."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__(data, batch_norm=True)
+        units = self.fc1.out_features + 3
+        self.fc1 = nn.Linear(self.fc1.in_features, units)
+        self.norm3 = nn.BatchNorm1d(units)
+        self.fc2 = nn.Linear(units, self.fc2.out_features)
