@@ -11,6 +11,7 @@ from sklearn.neural_network import MLPClassifier
 from duotone.evaluation.probes import (
     Scaling,
     answer_blindly,
+    answer_by_label,
     bootstrap_counts,
     plain_score,
     score_answers,
@@ -138,6 +139,12 @@ def test_blind_answers_are_the_most_frequent_kind_and_the_mean():
     assert answer_blindly(known, Question("label", np.array([0, 1]))).tolist() == [2, 2]
     amounts = Question("x", np.array([[1.0], [3.0], [np.nan]]))
     assert plain_score(amounts, answer_blindly(amounts, amounts)) == 0
+
+
+def test_a_label_alone_tells_the_kind_that_has_it_most_often():
+    known = Question("client", np.array([0, 0, 1, 1, 1, 2, -1]))
+    labels = np.array([5, 5, 5, 6, 6, 7, 7])
+    assert answer_by_label(known, labels, np.array([5, 6, 7, 8])).tolist() == [0, 1, 2, 1]
 
 
 def test_the_network_reads_what_a_linear_probe_misses():

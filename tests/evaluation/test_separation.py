@@ -118,10 +118,17 @@ def test_an_oracle_finds_groups_and_places_newcomers(found):
     assert scores["probe.client_from_shared.newcomers"].value == pytest.approx(1 / 3, abs=0.1)
 
 
+def test_what_the_label_alone_tells_is_printed_for_reference(found):
+    for part in ("shared", "local"):
+        score = found["oracle"][f"probe.client_from_{part}.label"]
+        assert score.direction == "reference"
+        assert score.value >= found["oracle"][f"probe.client_from_{part}.chance"].value - 0.05
+
+
 def test_a_random_encoder_scores_about_chance_everywhere(found):
     scores = found["random"]
     for name, score in scores.items():
-        if name.startswith("probe.") and not name.endswith((".chance", ".newcomers")):
+        if name.startswith("probe.") and not name.endswith((".chance", ".label", ".newcomers")):
             base = name.removesuffix(".linear").removesuffix(".control").removesuffix(".within")
             chance = scores[f"{base}.chance"].value
             assert score.value < chance + 0.08, name

@@ -216,11 +216,14 @@ def test_labels_reach_the_head_and_never_the_local_code(tunes):
     assert reached == ({"head", "encoder_z"} if tunes else {"head"})
 
 
-@pytest.mark.parametrize(("classify", "first"), [("probe", None), ("tune", 8)])
-def test_labels_tune_when_70_percent_of_the_run_are_over(classify, first, monkeypatch):
+@pytest.mark.parametrize(
+    ("classify", "labels", "first"), [("probe", 24, 11), ("tune", 11, 8), ("tune", 12, 1)]
+)
+def test_few_labels_tune_when_70_percent_of_the_run_are_over(classify, labels, first, monkeypatch):
     method, population = make(classify=classify), make_population()
     data = population.data("c0")
-    data.labels[5:] = NO_LABEL
+    assert len(data) == 24
+    data.labels[labels:] = NO_LABEL
     found: dict[int, bool] = {}
 
     def watch(model, x, y, tunes):
@@ -235,7 +238,7 @@ def test_labels_tune_when_70_percent_of_the_run_are_over(classify, first, monkey
         server = method.start(info)
         state = method.adapt(server, None, None, info)
         method.client_update(server, state, data, info)
-    assert [number for number in found if found[number]] == list(range(first or 11, 11))
+    assert [number for number in found if found[number]] == list(range(first, 11))
 
 
 def test_other_samples_are_used_without_their_labels():

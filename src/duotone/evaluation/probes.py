@@ -319,6 +319,23 @@ def answer_blindly(known: Question, asked: Question) -> Array:
     return np.broadcast_to(mean, asked.answers.shape)
 
 
+def answer_by_label(known: Question, labels: Array, asked_labels: Array) -> Array:
+    """Return what one would answer from a sample's label alone: the most frequent kind it has.
+
+    Args:
+        known: A question about kinds, answered for the training samples.
+        labels: Their labels, numbered from 0; below where there is none.
+        asked_labels: Labels of the samples asked about.
+    """
+    answers = np.empty(len(asked_labels), np.int64)
+    for label in np.unique(asked_labels):
+        alike = known.answers[known.asked & (labels == label)]
+        # Of a label that no training sample has, one knows as much as without it.
+        counted = np.bincount(alike if len(alike) else known.answers[known.asked])
+        answers[asked_labels == label] = counted.argmax()
+    return answers
+
+
 def bootstrap_counts(rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return how often each sample occurs in each bootstrap draw ``(draws, rows)``."""
     drawn = rng.integers(0, rows, (_DRAWS, rows)) + rows * np.arange(_DRAWS)[:, np.newaxis]

@@ -24,6 +24,7 @@ from duotone.evaluation.metrics import Direction
 from duotone.evaluation.probes import (
     Probe,
     answer_blindly,
+    answer_by_label,
     bootstrap_counts,
     plain_score,
     score_answers,
@@ -40,7 +41,7 @@ PARTS: tuple[Part, Part] = ("shared", "local")
 MOST_WITHIN = 8
 """Most clients whose amounts are read one by one."""
 
-_REFERENCES = (".chance", ".control", ".untrained")
+_REFERENCES = (".chance", ".label", ".control", ".untrained")
 
 
 def separation_scores(
@@ -193,11 +194,25 @@ def _probe_scores(
     scores: dict[str, Score] = {}
     for suffix, given in answers.items():
         scores |= _scored(table, part, suffix, asked, given, counts)
+    scores |= _label_scores(table, part, counts)
     scores |= _within_scores(table, part, codes) | _newcomer_scores(
         table, part, codes, known, probe
     )
     names = [asking.name for asking in table.questions]
     return scores, dict(zip(names, answers[""], strict=True))
+
+
+def _label_scores(table: _Table, part: Part, counts: NDArray[np.float64]) -> dict[str, Score]:
+    """Return what the label alone tells about client and group."""
+    rows = table.members
+    by_name = {asking.name: asking for asking in table.questions if asking.of_kinds}
+    label = by_name.get("label")
+    if label is None:
+        return {}
+    owners = [by_name[name] for name in ("client", "group") if name in by_name]
+    known, asked = label.answers[rows.train], label.answers[rows.test]
+    answers = [answer_by_label(owner.at(rows.train), known, asked) for owner in owners]
+    return _scored(table, part, ".label", table.asked(owners), answers, counts)
 
 
 def _within_scores(table: _Table, part: Part, codes: Array) -> dict[str, Score]:

@@ -20,10 +20,11 @@ R_c, β, ξ       :func:`constrained`, ``beta``, ``xi``
 ==============  ==========================================
 
 *Unsupervised.* Labels train a linear head on the means of [z; c] and nothing else; its accuracy is
-what tables show. With ``classify = "tune"`` they tune the encoder of z in the last 30 % of the
-rounds: a head that is ready then, and a small learning rate, keep a few labels from undoing what
-many images taught. They never reach the encoder of c, where a client could hide them. Samples
-without a label count as images all the same.
+what tables show. With ``classify = "tune"`` they tune the encoder of z: from the start where a
+client has labels for half of its images, else in the last 30 % of the rounds, when a head that is
+ready and a small learning rate keep a few labels from undoing what many images taught. They never
+reach the encoder of c, where a client could hide them. Samples without a label count as images all
+the same.
 
 *Members* use the server's encoders with their own decoder. *Newcomers* are encoded and classified
 at once (zero-shot), and learn their local part from their own images (label-free); with local heads
@@ -93,7 +94,7 @@ class FedDVAConfig(MethodSettings):
     xi: float | None = Field(None, ge=0)
     """Nats c is nearer to its client than to all; by default log 4, 8 per dimension, or 0.5."""
     classify: Literal["probe", "tune"] = "probe"
-    """Whether labels train the head alone, or from 70 % of the rounds on the encoder of z, too."""
+    """Whether labels train the head alone, or the encoder of z as well (late, if they are few)."""
     heads: Literal["shared", "local"] = "shared"
     """Whether all clients have one head, or each its own."""
     label_weight: float = Field(200.0, gt=0)
@@ -163,8 +164,8 @@ def kl_to_centre(q: Gaussian) -> Tensor:
 ENCODERS = ("encoder_z.", "plane.", "encoder_c.")
 LABELLED = 32
 """Labelled samples in each step."""
-TUNE_FROM = 0.7
-"""How much of a run is over when labels begin to tune the encoder of z."""
+FEW_TUNE_FROM = 0.7
+"""How much of a run is over when labels of less than half of the images begin to tune z."""
 
 
 class FedDVA(Method):
@@ -331,7 +332,8 @@ class FedDVA(Method):
         is_known = ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
         known = is_known.nonzero().squeeze(1)
         learns_labels = len(known) > 0 and "head.weight" in chosen
-        tunes = self.config.classify == "tune" and _progress(info) >= TUNE_FROM
+        begins = 0.0 if 2 * len(known) >= len(data) else FEW_TUNE_FROM
+        tunes = self.config.classify == "tune" and _progress(info) >= begins
         generator = info.generator("client", data.client, f"{phase}-labels")
         left = self.config.lr_end + (1 - self.config.lr_end) * _cosine(_progress(info))
         settings = self.config.model_copy(update={"lr": left * self.config.lr})

@@ -44,6 +44,7 @@ _PROBE_WORDS = {
     "samples": "samples",
     "newcomers": "newcomers",
     "chance": "chance",
+    "label": "label alone",
     "control": "permuted",
     "untrained": "untrained",
 }

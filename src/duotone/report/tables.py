@@ -11,10 +11,10 @@ import polars as pl
 
 from duotone.data.dataset import Array
 
-PROBES = ("mlp", "linear", "samples", "newcomers", "chance", "control", "untrained")
+PROBES = ("mlp", "linear", "samples", "newcomers", "chance", "label", "control", "untrained")
 _PROBE = re.compile(
     r"probe\.(?P<question>.+)_from_(?P<part>shared|local)"
-    r"(?:\.(?P<probe>linear|samples|newcomers|chance|control|untrained))?"
+    r"(?:\.(?P<probe>linear|samples|newcomers|chance|label|control|untrained))?"
 )
 _SCHEMA = {
     "question": pl.String,
