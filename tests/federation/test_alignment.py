@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -9,12 +11,16 @@ from hypothesis import strategies as st
 
 from duotone.federation.alignment import (
     Moments,
+    above_noise,
+    budget_of,
     discriminants,
     moments,
+    noise_scale,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
     pooled,
+    private_moments,
     rank_at_gap,
     turned_to,
     with_ridge,
@@ -133,3 +139,65 @@ def test_only_the_oblique_complement_takes_away_how_means_differ():
 
     assert left(orthogonal_complement(basis)) > 0.1
     assert left(oblique_complement(basis, found.within)) < 0.01
+
+
+# -- with noise
+
+
+def test_privacy_is_spent_as_its_formula_says():
+    rho = budget_of(2.0, delta=1e-5)
+    assert rho + 2 * math.sqrt(rho * math.log(1e5)) == pytest.approx(2.0)
+
+
+def test_one_vector_moves_the_sums_by_what_the_noise_is_made_for():
+    def moved(a, b):
+        square = (np.outer(a, a) - np.outer(b, b)).ravel()
+        return np.sum((a - b) ** 2) + np.sum(square**2)
+
+    rng = np.random.default_rng(0)
+    pairs = rng.standard_normal((20_000, 2, 3))
+    lengths = rng.random((20_000, 2, 1)) ** 0.1
+    pairs *= lengths / np.linalg.norm(pairs, axis=2, keepdims=True)
+    worst = max(moved(a, b) for a, b in pairs)
+    assert 4.3 < worst < 4.5
+    assert moved(np.array([1, 0]), np.array([-0.5, math.sqrt(0.75)])) == pytest.approx(4.5)
+    assert noise_scale(1.0, 0.5) == pytest.approx(math.sqrt(4.5))
+    assert noise_scale(3.0, 0.5) == pytest.approx(9 * math.sqrt(4.5))
+
+
+def test_noise_has_the_scale_it_should_and_fades_with_the_budget():
+    hidden = torch.from_numpy(np.random.default_rng(0).uniform(-1, 1, (50, 40)))
+    plain = moments(hidden)
+    clip, budget = 10.0, 2.0
+    noisy = private_moments(hidden, clip, budget, torch.Generator().manual_seed(0))
+    scale = noise_scale(clip, budget)
+    assert (noisy.mean - plain.mean).std() * 50 == pytest.approx(scale / clip, rel=0.3)
+    square = noisy.covariance + torch.outer(noisy.mean, noisy.mean)
+    error = square - hidden.T @ hidden / 50
+    off_diagonal = error[~torch.eye(40, dtype=torch.bool)]
+    assert off_diagonal.std() * 50 == pytest.approx(scale / math.sqrt(2), rel=0.1)
+    torch.testing.assert_close(error, error.T)
+    exact = private_moments(hidden, clip, 1e16, torch.Generator())
+    torch.testing.assert_close(exact.mean, plain.mean, atol=1e-5, rtol=0)
+    torch.testing.assert_close(exact.covariance, plain.covariance, atol=1e-5, rtol=0)
+
+
+def test_long_vectors_are_cut_before_noise():
+    hidden = tensor([[30.0, 40.0], [0.3, 0.4]])
+    found = private_moments(hidden, 5.0, 1e16, torch.Generator())
+    torch.testing.assert_close(found.mean, tensor([1.65, 2.2]), atol=1e-5, rtol=0)
+
+
+def test_no_spread_is_below_the_noise():
+    width, clients = 30, 6
+    told = [
+        private_moments(torch.zeros(40, width), 1.0, 0.5, torch.Generator().manual_seed(client))
+        for client in range(clients)
+    ]
+    scatter = pooled(told)
+    lifted = above_noise(scatter, told, noise_scale(1.0, 0.5))
+    before, after = (torch.linalg.eigvalsh(s.within) for s in (scatter, lifted))
+    assert before[0] < 0
+    assert (after > 0).all()
+    # Nothing but noise here: its largest eigenvalue is about the level everything is lifted to.
+    assert after[-1] == pytest.approx(float(after[0]), rel=0.25)

@@ -8,7 +8,14 @@ from federations import make_population
 from torch import nn
 
 from duotone.errors import ConfigError
-from duotone.federation.alignment import Scatter, discriminants, moments, orthonormal, pooled
+from duotone.federation.alignment import (
+    Scatter,
+    budget_of,
+    discriminants,
+    moments,
+    orthonormal,
+    pooled,
+)
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.method import as_network
 from duotone.methods.fedavg import FedAvg
@@ -238,3 +245,56 @@ def test_states_are_not_needed():
     method, population, states = make(), make_population(), MemoryStates()
     list(federate(method, population, rounds=1, states=states))
     assert not states.states
+
+
+# -- a learnt shared code
+
+
+def test_a_bottleneck_looks_on_and_changes_nothing():
+    population = make_population()
+    plain, watched = (
+        make(align_every=1, rank=2),
+        make(align_every=1, complement="bottleneck", rank=2),
+    )
+    *_, alone = federate(plain, population, rounds=2)
+    *_, beside = federate(watched, population, rounds=2)
+    for name, tensor in alone.server.shared.items():
+        if not name.endswith("complement"):
+            assert torch.equal(tensor, beside.server.shared[name]), name
+
+
+def test_a_bottleneck_learns_and_its_code_is_the_shared_one():
+    method, population = make(mlp, complement="bottleneck", epochs=4), make_population()
+    *_, result = federate(method, population, rounds=8)
+    model = method.load(result.server.shared, population.info).eval()
+    data = population.data("c3", "test")
+    codes = method.encode(model, data.x)
+    assert codes.shared.shape == codes.shared_std.shape == (12, 8)
+    bottleneck = model.fc2.bottleneck
+    right = bottleneck.head(codes.shared).argmax(dim=1) == data.labels
+    assert right.float().mean() > 0.9
+
+
+def test_a_bottleneck_needs_classes():
+    with pytest.raises(ConfigError, match="oblique"):
+        make(mlp, complement="bottleneck").build(DataInfo((6,), "regression", 1))
+
+
+# -- with noise
+
+
+def test_statistics_with_noise_are_drawn_once_and_differ_from_plain_ones():
+    population = make_population()
+    noisy = make(mlp, epsilon=4.0, rank=2, align_every=1)
+    *_, first = federate(noisy, population, rounds=2)
+    *_, again = federate(make(mlp, epsilon=4.0, rank=2, align_every=1), population, rounds=2)
+    *_, plain = federate(make(mlp, rank=2, align_every=1), population, rounds=2)
+    assert torch.equal(first.server.shared["fc2.basis"], again.server.shared["fc2.basis"])
+    overlap = first.server.shared["fc2.basis"].T @ plain.server.shared["fc2.basis"]
+    assert torch.linalg.svdvals(overlap)[1] < 0.99
+
+
+def test_alignments_share_the_budget():
+    method = make(epsilon=2.0, align_every=5)
+    spent = [method._budget(RoundInfo(5, rounds, 0, SMALL)) for rounds in (5, 6, 20)]
+    assert spent == pytest.approx([budget_of(2.0), budget_of(2.0) / 2, budget_of(2.0) / 4])

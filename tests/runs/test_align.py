@@ -48,6 +48,16 @@ def test_the_model_stays_and_codes_are_written(fedavg, tmp_path):
     assert read.report().exists()
 
 
+def test_a_run_of_fedcd_can_be_read_at_another_layer(tmp_path):
+    settings = {**SETTINGS, "model": "thesis-cnn", "rounds": 2}
+    method = {"name": "fedcd", "layer": "fc1", "complement": "bottleneck"}
+    run = duotone.run(settings, method=method, out=tmp_path / "fc1")
+    read = duotone.align(run, layer="fc2")
+    assert read.latents["shared"].shape[1] == 64
+    before, after = (item.summary["scores"]["member.loss"]["value"] for item in (run, read))
+    assert before == pytest.approx(after, abs=1e-5)
+
+
 def test_by_default_the_reading_lies_beside_the_run(fedavg):
     read = duotone.align(fedavg)
     assert read.path == fedavg.path.with_name("fedavg-aligned")

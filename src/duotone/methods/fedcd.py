@@ -25,6 +25,10 @@ gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exac
 weight decay and averaging are linear and change nothing; nor does a new P, if W₁ and W₂ are
 expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone`` keeps V.
 
+*The shared code* is a complement of P, which fools a linear probe at best, or a bottleneck: a
+probabilistic code of z that is learnt beside the network, from labels, and pays for what it tells
+beyond them (:class:`duotone.models.bottleneck.Bottleneck`).
+
 *Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
 incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
 so that the function jumps.
@@ -37,6 +41,8 @@ everything is a direction); statistics are of z and of all members, not of ten t
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -48,12 +54,16 @@ from duotone.errors import ConfigError
 from duotone.federation.alignment import (
     Moments,
     Scatter,
+    above_noise,
+    budget_of,
     discriminants,
     moments,
+    noise_scale,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
     pooled,
+    private_moments,
     rank_at_gap,
     turned_to,
     with_ridge,
@@ -67,6 +77,7 @@ from duotone.types import (
     ClientUpdate,
     DataInfo,
     Latents,
+    Params,
     RoundInfo,
     ServerState,
 )
@@ -76,7 +87,7 @@ MOST = 16
 BATCH = 100
 BOTTLENECK_LR = 0.01
 """Of Adam in the first round; it falls to nothing along a line."""
-ALIGNED = (".local_weight", ".basis", ".complement")
+_ALIGNED = re.compile(r"\.(local_weight|basis|complement|bottleneck\..+)$")
 """What an aligned layer has beyond a plain one."""
 
 
@@ -95,6 +106,10 @@ class FedCDConfig(MethodSettings):
     """Price of a nat that a learnt shared code tells beyond the label."""
     align_every: int = Field(5, ge=1)
     """Rounds between two alignments; the last round always has one."""
+    epsilon: float | None = Field(None, gt=0)
+    """Privacy ε of a sample in all statistics of a run together, at δ = 1e-5; none by default."""
+    clip: float = Field(10.0, gt=0)
+    """Length to which hidden vectors are cut before noise is added to their statistics."""
     rate: float = Field(0.001, gt=0)
     """Step of the incremental rule, both for Ψ and for Φ."""
     rule_steps: int = Field(1, ge=1)
@@ -163,6 +178,17 @@ def expressed(
     """Return W₂ and W₁ in a new basis, such that V = W₁Pᵀ + W₂(I − PPᵀ) stays."""
     product = local_weight @ old.T + weight - (weight @ old) @ old.T
     return product, product @ new
+
+
+def plain(params: Params) -> dict[str, Tensor]:
+    """Return the parameters of the network that computes the same without an aligned layer."""
+    found = {name: tensor for name, tensor in params.items() if not _ALIGNED.search(name)}
+    for name, basis in params.items():
+        if name.endswith(".basis"):
+            layer = name.removesuffix(".basis")
+            weight, local_weight = (params[f"{layer}.{own}"] for own in ("weight", "local_weight"))
+            found[f"{layer}.weight"], _ = expressed(weight, local_weight, basis, basis)
+    return found
 
 
 # -- the method
@@ -275,9 +301,19 @@ class FedCD(Method):
     ) -> ClientUpdate:
         """Return number, mean and covariance of the client's hidden vectors."""
         model = self.load(self.personal(server, client), info.data)
-        found = moments(self._hidden(model, data.x).cpu())
+        hidden = self._hidden(model, data.x).cpu()
+        if self.config.epsilon is None:
+            found = moments(hidden)
+        else:
+            noise = info.generator("client", data.client, "statistics")
+            found = private_moments(hidden, self.config.clip, self._budget(info), noise)
         extra = {"mean": found.mean, "covariance": found.covariance}
         return ClientUpdate(data.client, {}, len(data), extra)
+
+    def _budget(self, info: RoundInfo) -> float:
+        """Return the share of one alignment in a run's privacy budget."""
+        assert self.config.epsilon is not None
+        return budget_of(self.config.epsilon) / math.ceil(info.rounds / self.config.align_every)
 
     def pool(
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
@@ -285,9 +321,11 @@ class FedCD(Method):
         """Find P from all members' statistics."""
         if len(collected) < 2:
             return server
-        scatter = pooled(
-            [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
-        )
+        told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
+        scatter = pooled(told)
+        if self.config.epsilon is not None:
+            scale = noise_scale(self.config.clip, self._budget(info))
+            scatter = above_noise(scatter, told, scale)
         name = self._aligned_name(self.module(info.data))
         params = {
             key: server.shared[f"{name}.{key}"].double()

@@ -10,7 +10,7 @@ from pathlib import Path
 from duotone.errors import RunError
 from duotone.evaluation.clients import by_client
 from duotone.federation.engine import CollectJob, before_first_round
-from duotone.methods.fedcd import ALIGNED, FedCD, FedCDConfig
+from duotone.methods.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
     Run,
     RunObserver,
@@ -62,7 +62,8 @@ def align(
     check_objects(source.path, values, data=data, model=model, again="align")
     known = FedCDConfig.model_fields
     trained = {key: value for key, value in values["method"].items() if key in known}
-    values["method"] = {**trained, "name": FedCD.name, "layer": layer, "rank": rank}
+    read = {"variant": "duotone", "complement": "oblique", "layer": layer, "rank": rank}
+    values["method"] = {**trained, **read, "name": FedCD.name}
     plan = plan_run(values, data=data, model=model)
     config, population, method = plan.config, plan.population, plan.method
     assert config.rounds is not None
@@ -70,8 +71,8 @@ def align(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
     )
     store = source.folder.store()
-    started, given = method.start(before).shared, store.server().shared
-    if given.keys() != {name for name in started if not name.endswith(ALIGNED)}:
+    started, given = method.start(before).shared, plain(store.server().shared)
+    if given.keys() != plain(started).keys():
         raise RunError(
             f"{source.path}: clients of {source.config.method['name']!r} have parts of the model "
             "of their own; align reads models that all clients share."
