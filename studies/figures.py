@@ -1,7 +1,9 @@
 """Figures of the result pages, drawn from finished runs.
 
 python -m studies.figures curves runs/studies/feddva-target-shift docs/images/curves.png
+python -m studies.figures groups runs/studies/fedcd-curves docs/images/groups.png
 python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
+python -m studies.figures maps runs/fedcd docs/images/maps.png
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import manifold_sheet
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
+from duotone.report.maps import code_maps
 from duotone.runs import load_run, plan_run
 from duotone.runs.backend import make_backend
 
@@ -57,6 +60,60 @@ def curves(study: Path, out: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(out))
 
 
+def groups(study: Path, out: Path) -> None:
+    """Draw the accuracy of every entry over the rounds, a panel for each group of clients.
+
+    Lines are means over the clients of a group and over seeds.
+    """
+    entries = sorted(path for path in study.iterdir() if path.is_dir())
+    tables = {
+        entry.name: pl.concat(load_run(path).metrics for path in sorted(entry.glob("seed*")))
+        .filter(pl.col("metric") == "accuracy")
+        .group_by("group", "kind", "round")
+        .agg(pl.col("value").mean())
+        .sort("round")
+        for entry in entries
+    }
+    known = next(iter(tables.values()))
+    names = known["group"].unique().sort().to_list()
+    rows = -(-len(names) // 5)
+    figure = Figure(figsize=(11, 0.6 + 2.3 * rows), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, min(5, len(names)), sharex=True, sharey=True))
+    for axis, name in zip(axes.flat, names, strict=False):
+        for ink, (entry, table) in zip(_INKS, tables.items(), strict=False):
+            for kind, dashes in (("member", "-"), ("newcomer", ":")):
+                own = table.filter((pl.col("group") == name) & (pl.col("kind") == kind))
+                label = f"{entry}, {kind}s"
+                axis.plot(own["round"], 100 * own["value"], dashes, color=ink, label=label)
+        axis.set_title(name)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.supxlabel("round")
+    figure.supylabel("accuracy, %")
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), frameon=False, loc="outside right")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def maps(folder: Path, out: Path) -> None:
+    """Draw t-SNE maps of a run's two codes, by group and by label."""
+    run = load_run(folder)
+    members = run.latents["kind"] == "member"
+    latents = {name: values[members] for name, values in run.latents.items()}
+    found = code_maps(latents, run.config.seed)[-1].points
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    panels = [(part, by) for by in ("group", "label") for part in ("shared", "local")]
+    for axis, (part, by) in zip(figure.subplots(2, 2).flat, panels, strict=True):
+        own = found.filter(pl.col("part") == part)
+        for number, value in enumerate(own[by].unique().sort()):
+            dots = own.filter(pl.col(by) == value)
+            axis.scatter(dots["x"], dots["y"], s=7, color=f"C{number}", label=str(value))
+        axis.set_title(f"{part} code, by {by}")
+        axis.set_xticks([])
+        axis.set_yticks([])
+        if part == "local":
+            axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
 def manifolds(folder: Path, out: Path) -> None:
     """Draw the manifold sheet of every client of a run, side by side."""
     run = load_run(folder)
@@ -84,5 +141,5 @@ def manifolds(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw = {"curves": curves, "manifolds": manifolds}[sys.argv[1]]
+    draw = {"curves": curves, "groups": groups, "manifolds": manifolds, "maps": maps}[sys.argv[1]]
     draw(Path(sys.argv[2]), Path(sys.argv[3]))
