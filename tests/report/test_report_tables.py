@@ -8,7 +8,6 @@ from made_scores import probe
 from duotone.report.holdings import lines_of_latents
 from duotone.report.representations import disentanglement_table, group_table, probe_numbers
 from duotone.report.tables import (
-    client_from_label,
     last_values,
     learning_curves,
     ledger,
@@ -107,14 +106,6 @@ def latents(label: list) -> dict[str, np.ndarray]:
         "split": np.array(["train"] * 4 + ["test"] * 2 + ["train"]),
         "label": np.array(label),
     }
-
-
-def test_what_the_label_alone_says_about_the_client():
-    # Label 0 is mostly a's, label 1 mostly b's: of the two test samples one is named right.
-    assert client_from_label(latents([0, 0, 1, 1, 0, 0, 0])) == 0.5
-    assert client_from_label(latents([0, 0, 1, 1, 0, 1, 0])) == 1.0
-    assert client_from_label(latents([0, 0, 1, 1, 7, 7, 0])) == 0.0
-    assert client_from_label(latents([0.5] * 7)) is None
 
 
 def test_saved_codes_still_know_who_holds_which_labels():

@@ -73,7 +73,10 @@ def test_a_single_newcomer_is_not_called_a_mean(evidence):
 
 
 def test_what_the_shared_part_reveals_stands_beside_all_its_references(evidence):
-    said = text(verdict(replace(evidence, client_from_label=0.55)), "Shared part")
+    also = {f"{NAME}.label": {"value": 0.55}, f"{NAME}.samples": {"value": 0.65}}
+    known = replace(evidence, scores={**evidence.scores, **also})
+    said = text(verdict(known), "Shared part")
+    assert "from codes as they are drawn with 65.0 %" in said
     for number in ("80.0 % [78.0, 82.0]", "linear one with 70.0 %", "chance 50.0 %"):
         assert number in said
     for number in ("label alone 55.0 %", "permuted labels 50.0 %", "untrained network 60.0 %"):
@@ -96,8 +99,9 @@ def test_a_leak_is_judged_by_guessing_and_by_an_untrained_network(mlp, untrained
 
 def test_a_leak_that_the_label_explains_is_said_to_be_that():
     scores = probe("client_from_shared", 0.8, 0.5, 0.6)
-    assert "the label of a sample alone" in leak_words(scores, NAME, 0.79)
-    assert "the label" not in leak_words(scores, NAME, 0.7)
+    for value, is_said in ((0.79, True), (0.7, False)):
+        found = leak_words({**scores, f"{NAME}.label": {"value": value}}, NAME)
+        assert ("the label of a sample alone" in found) == is_said
 
 
 def test_what_only_the_linear_probe_reads_counts_as_a_leak():

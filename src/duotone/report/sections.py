@@ -85,7 +85,6 @@ def evidence_of(subject: Subject) -> Evidence:
         widths=widths,
         is_dead=is_dead,
         local_parameters=int(subject.facts["parts"]["local"]["parameters"]),
-        client_from_label=None if latents is None else tables.client_from_label(latents),
     )
 
 

@@ -6,10 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
-
-from duotone.data.dataset import Array
 
 PROBES = ("mlp", "linear", "samples", "newcomers", "chance", "label", "control", "untrained")
 _PROBE = re.compile(
@@ -138,31 +135,6 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
 def is_r2(chance: Mapping[str, Any] | None) -> bool:
     """Say whether a probe is measured by R²: there chance is 0, which no kind's share can be."""
     return chance is not None and abs(chance["value"]) < 1e-9
-
-
-def client_from_label(latents: Mapping[str, Array]) -> float | None:
-    """Return how often a member is named right by the label of a sample alone.
-
-    The guess is whoever has most training samples of that label. Where clients hold different
-    labels, a code that knows the label gives that much away without knowing anything else. ``None``
-    for targets that are no classes.
-    """
-    if not np.issubdtype(latents["label"].dtype, np.integer):
-        return None
-    table = pl.DataFrame({name: latents[name] for name in ("client", "label", "kind", "split")})
-    members = table.filter(pl.col("kind") == "member")
-    guesses = (
-        members.filter(pl.col("split") == "train")
-        .group_by("label", "client")
-        .len()
-        .sort("len", "client", descending=[True, False])
-        .group_by("label", maintain_order=True)
-        .agg(pl.col("client").first().alias("guess"))
-    )
-    tested = members.filter(pl.col("split") == "test").join(guesses, on="label", how="left")
-    if tested.is_empty():
-        return None
-    return float((tested["client"] == tested["guess"]).fill_null(False).sum()) / tested.height
 
 
 def size_text(count: float) -> str:

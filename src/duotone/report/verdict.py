@@ -52,7 +52,6 @@ class Evidence:
         widths: How many numbers each part of the code has; ``None`` if no codes were kept.
         is_dead: Whether the local code is the same for all samples.
         local_parameters: Parameters that never leave a client.
-        client_from_label: How often a member is named right by the label alone, where known.
     """
 
     scores: Mapping[str, Score]
@@ -63,7 +62,6 @@ class Evidence:
     widths: Mapping[str, int] | None
     is_dead: bool
     local_parameters: int
-    client_from_label: float | None = None
 
 
 def verdict(found: Evidence) -> list[Sentence]:
@@ -123,8 +121,7 @@ def _shared(found: Evidence) -> Sentence:
         )
     return _about(
         "shared",
-        f"From the shared code {_reading(found, name)}: "
-        f"{leak_words(found.scores, name, found.client_from_label)}",
+        f"From the shared code {_reading(found, name)}: {leak_words(found.scores, name)}",
     )
 
 
@@ -133,17 +130,18 @@ def _reading(found: Evidence, name: str) -> str:
     scores, score = found.scores, found.scores[name]
     linear = scores.get(f"{name}.linear")
     also = f", a linear one with {_share(linear)}" if linear else ""
+    if f"{name}.samples" in scores:
+        also += f", from codes as they are drawn with {_share(scores[f'{name}.samples'])}"
     beside = [
         f"{words} {_share(scores[f'{name}.{suffix}'])}"
         for suffix, words in (
             ("chance", "chance"),
+            ("label", "the label alone"),
             ("control", "permuted labels"),
             ("untrained", "an untrained network"),
         )
         if f"{name}.{suffix}" in scores
     ]
-    if found.client_from_label is not None:
-        beside.insert(1, f"the label alone {100 * found.client_from_label:.1f} %")
     judged = f" ({', '.join(beside)})" if beside else ""
     return f"an MLP probe names the client with {_share(score)}{_interval(score)}{also}{judged}"
 
@@ -158,18 +156,18 @@ def _interval(score: Score) -> str:
     return f" [{100 * score['low']:.1f}, {100 * score['high']:.1f}]"
 
 
-def leak_words(scores: Mapping[str, Score], name: str, from_label: float | None = None) -> str:
+def leak_words(scores: Mapping[str, Score], name: str) -> str:
     """Say what a probe's score means beside its references.
 
     Args:
         scores: All scores.
         name: The probe's.
-        from_label: How often the label alone would give the answer.
     """
     if not reads_something(scores, name):
         return "no more than guessing gives, as far as these probes can tell"
     best, untrained = _better_probe(scores, name), scores.get(f"{name}.untrained")
-    if from_label is not None and not is_above(best, {"value": from_label}):
+    from_label = scores.get(f"{name}.label")
+    if from_label is not None and not is_above(best, from_label):
         return "more than guessing gives, but no more than the label of a sample alone tells"
     if untrained is None:
         return "more than guessing gives"
