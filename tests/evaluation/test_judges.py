@@ -12,7 +12,7 @@ from duotone.data.planted import planted_table
 from duotone.evaluation.judges import (
     Agreement,
     Judges,
-    Question,
+    Trait,
     agreement,
     measured,
     styles_of,
@@ -92,8 +92,8 @@ def test_the_standard_error_is_that_of_a_share():
 
 
 def test_questions_are_label_style_and_every_continuous_factor(judges):
-    assert judges.questions[:2] == (Question("label", "kinds", 4), Question("style", "kinds", 3))
-    rest = {question.name: question.scale for question in judges.questions[2:]}
+    assert judges.traits[:2] == (Trait("label", "kinds", 4), Trait("style", "kinds", 3))
+    rest = {trait.name: trait.scale for trait in judges.traits[2:]}
     names = ("shared0", "shared1", "shared2", "local0", "local1")
     assert rest == dict.fromkeys(names, "number")
 
@@ -107,7 +107,7 @@ def test_the_style_is_the_group_or_the_client_where_members_are_of_one_group():
 
 def test_a_style_no_member_has_is_not_judged(judges, table):
     style_of = {**judges.style_of, "c9": "new"}
-    apart = Judges(judges.network, judges.questions, judges.styles, style_of)
+    apart = Judges(judges.network, judges.traits, judges.styles, style_of)
     truth = apart.truth(table, "c9", table.partition["c9"].test)
     assert np.isnan(truth["style"]).all()
     assert np.array_equal(truth["label"], table.data("c9", "test").y)
@@ -187,7 +187,7 @@ def test_an_angle_is_read_where_it_applies_and_only_there():
     client, label, phase = two_clients([0.5, 0.5])
     population = as_population(styled(label, client, phase), client, label, {"phase": phase})
     judges = train_judges(population, seed=0)
-    assert judges.questions[-1] == Question("phase", "angle", 2)
+    assert judges.traits[-1] == Trait("phase", "angle", 2)
     unmarked, marked = judges.worth(population, ["c0", "c1"])["phase"]
     assert unmarked.value is None
     assert marked.value > 0.95
@@ -213,5 +213,5 @@ def test_labels_that_are_numbers_are_judged_by_r2():
     holding = Holding("c0", "all", "member", np.arange(400), none, np.arange(400, 600))
     population = Population(dataset, Partition.from_holdings([holding]))
     judges = train_judges(population, seed=0)
-    assert [question.name for question in judges.questions] == ["label"]
+    assert [trait.name for trait in judges.traits] == ["label"]
     assert score(judges.worth(population, ["c0"])["label"]).value > 0.95

@@ -36,13 +36,13 @@ _RESAMPLES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Something the judges are asked about a sample.
+class Trait:
+    """Something about a sample that the judges can tell.
 
     Attributes:
         name: "label", "style", or the name of a continuous factor.
         scale: Kinds have one output each, an angle has cosine and sine, a number has one.
-        outputs: How many outputs of the network answer it.
+        outputs: How many outputs of the network tell it.
         mean: Of a number, over the training samples.
         std: Likewise; the network is taught standardised numbers.
     """
@@ -78,8 +78,8 @@ class Judges:
     """A trained network and what it can be asked.
 
     Args:
-        network: Gives the outputs of all questions, one question after the other.
-        questions: What can be asked.
+        network: Gives the outputs of all traits, one trait after the other.
+        traits: What they can tell.
         styles: The members' styles, in the order of their numbers.
         style_of: The style of every client, see :func:`styles_of`.
     """
@@ -87,32 +87,32 @@ class Judges:
     def __init__(
         self,
         network: nn.Module,
-        questions: Sequence[Question],
+        traits: Sequence[Trait],
         styles: Sequence[str],
         style_of: Mapping[str, str],
     ) -> None:
         self.network = network
-        self.questions = tuple(questions)
+        self.traits = tuple(traits)
         self.styles = tuple(styles)
         self.style_of = style_of
 
     @torch.inference_mode()
     def verdicts(self, x: Tensor) -> dict[str, FloatArray]:
-        """Return by question what is read off some samples; kinds as their numbers."""
+        """Return by trait what is read off some samples; kinds as their numbers."""
         output = torch.cat([self.network(part) for part in torch.split(x, BATCH)]).double().numpy()
         found: dict[str, FloatArray] = {}
-        for question, columns in _columns(self.questions):
+        for trait, columns in _columns(self.traits):
             answer = output[:, columns]
-            if question.scale == "kinds":
-                found[question.name] = answer.argmax(axis=1).astype(np.float64)
-            elif question.scale == "angle":
-                found[question.name] = np.arctan2(answer[:, 1], answer[:, 0])
+            if trait.scale == "kinds":
+                found[trait.name] = answer.argmax(axis=1).astype(np.float64)
+            elif trait.scale == "angle":
+                found[trait.name] = np.arctan2(answer[:, 1], answer[:, 0])
             else:
-                found[question.name] = question.mean + question.std * answer[:, 0]
+                found[trait.name] = trait.mean + trait.std * answer[:, 0]
         return found
 
     def truth(self, population: Population, client: str, rows: Rows) -> dict[str, FloatArray]:
-        """Return by question what is true of a client's rows; NaN where nothing is."""
+        """Return by trait what is true of a client's rows; NaN where nothing is."""
         style = self.style_of[client]
         number = self.styles.index(style) if style in self.styles else np.nan
         facts = {
@@ -120,18 +120,20 @@ class Judges:
             "label": population.dataset.y[rows],
             "style": np.full(len(rows), number),
         }
-        return {q.name: facts[q.name].astype(np.float64) for q in self.questions}
+        return {trait.name: facts[trait.name].astype(np.float64) for trait in self.traits}
 
     def worth(self, population: Population, clients: Sequence[str]) -> dict[str, list[Agreement]]:
-        """Judge real test samples: by question, one agreement per client."""
-        found: dict[str, list[Agreement]] = {question.name: [] for question in self.questions}
+        """Judge real test samples: by trait, one agreement per client."""
+        found: dict[str, list[Agreement]] = {trait.name: [] for trait in self.traits}
         for client in clients:
             rows = population.partition[client].test[: max(1, _JUDGED // len(clients))]
             truth = self.truth(population, client, rows)
             with one_thread():
                 verdicts = self.verdicts(_samples(population, rows))
-            for q in self.questions:
-                found[q.name].append(agreement(q.scale, truth[q.name], verdicts[q.name]))
+            for trait in self.traits:
+                found[trait.name].append(
+                    agreement(trait.scale, truth[trait.name], verdicts[trait.name])
+                )
         return found
 
 
@@ -147,8 +149,8 @@ def train_judges(population: Population, seed: int) -> Judges:
     rows = np.concatenate([partition[client].train for client in members])
     style = np.repeat(number, [partition.size(client) for client in members])
     facts = {**population.factors(rows), "label": population.dataset.y[rows], "style": style}
-    questions = list(_questions(population, facts, len(styles)))
-    targets = {q.name: _target(q, facts[q.name]) for q in questions}
+    traits = list(_traits(population, facts, len(styles)))
+    targets = {trait.name: _target(trait, facts[trait.name]) for trait in traits}
 
     label = facts["label"] if population.info.task == "classes" else np.zeros_like(style)
     _, cell, counts = np.unique(
@@ -158,7 +160,7 @@ def train_judges(population: Population, seed: int) -> Judges:
     drawn = stream(seed, "judges").choice(len(rows), size=(_STEPS, _BATCH), p=chance)
 
     shape = population.info.shape
-    form = DataInfo(shape, "classes", sum(question.outputs for question in questions))
+    form = DataInfo(shape, "classes", sum(trait.outputs for trait in traits))
     build = thesis_cnn_bn if form.is_image and min(shape[1:]) >= 4 else mlp_bn
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(derive(seed, "judges", "network"))
@@ -169,12 +171,12 @@ def train_judges(population: Population, seed: int) -> Judges:
             optimizer.param_groups[0]["lr"] = _LR * (1 - step / _STEPS)
             output = network(_samples(population, rows[batch]))
             loss = torch.zeros(())
-            for question, columns in _columns(questions):
-                loss = loss + _loss(question, output[:, columns], targets[question.name][batch])
+            for trait, columns in _columns(traits):
+                loss = loss + _loss(trait, output[:, columns], targets[trait.name][batch])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-    return Judges(network.eval(), questions, styles.tolist(), style_of)
+    return Judges(network.eval(), traits, styles.tolist(), style_of)
 
 
 def styles_of(partition: Partition) -> dict[str, str]:
@@ -225,49 +227,49 @@ def measured(
     return Score(value, float(values.std()), direction, n, float(low), float(high))
 
 
-def _questions(
+def _traits(
     population: Population, facts: dict[str, NDArray[np.generic]], styles: int
-) -> Iterator[Question]:
+) -> Iterator[Trait]:
     """Yield what is worth asking: only what differs between training samples can be learnt."""
     if population.info.task == "classes":
-        yield Question("label", "kinds", population.info.outputs)
+        yield Trait("label", "kinds", population.info.outputs)
     else:
         yield _number("label", facts["label"].astype(np.float64))
     if styles > 1:
-        yield Question("style", "kinds", styles)
+        yield Trait("style", "kinds", styles)
     for name, values in facts.items():
         if name in ("label", "style") or not np.issubdtype(values.dtype, np.floating):
             continue
         known = values[np.isfinite(values.astype(np.float64))].astype(np.float64)
         if len(known) and np.ptp(known) > 0:
-            yield Question(name, "angle", 2) if name in ANGLES else _number(name, known)
+            yield Trait(name, "angle", 2) if name in ANGLES else _number(name, known)
 
 
-def _number(name: str, known: FloatArray) -> Question:
-    return Question(name, "number", 1, float(known.mean()), float(known.std()))
+def _number(name: str, known: FloatArray) -> Trait:
+    return Trait(name, "number", 1, float(known.mean()), float(known.std()))
 
 
-def _columns(questions: Sequence[Question]) -> Iterator[tuple[Question, slice]]:
-    """Yield each question with the outputs that answer it."""
+def _columns(traits: Sequence[Trait]) -> Iterator[tuple[Trait, slice]]:
+    """Yield each trait with the outputs that tell it."""
     begin = 0
-    for question in questions:
-        yield question, slice(begin, begin + question.outputs)
-        begin += question.outputs
+    for trait in traits:
+        yield trait, slice(begin, begin + trait.outputs)
+        begin += trait.outputs
 
 
-def _target(question: Question, values: NDArray[np.generic]) -> Tensor:
-    if question.scale == "kinds":
+def _target(trait: Trait, values: NDArray[np.generic]) -> Tensor:
+    if trait.scale == "kinds":
         return torch.from_numpy(values.astype(np.int64))
     real = values.astype(np.float64)
-    if question.scale == "angle":
+    if trait.scale == "angle":
         columns = np.stack([np.cos(real), np.sin(real)], axis=1)
     else:
-        columns = ((real - question.mean) / question.std)[:, np.newaxis]
+        columns = ((real - trait.mean) / trait.std)[:, np.newaxis]
     return torch.from_numpy(columns).float()
 
 
-def _loss(question: Question, output: Tensor, target: Tensor) -> Tensor:
-    if question.scale == "kinds":
+def _loss(trait: Trait, output: Tensor, target: Tensor) -> Tensor:
+    if trait.scale == "kinds":
         return functional.cross_entropy(output, target)
     known = target.isfinite().all(dim=1)
     errors = (output[known] - target[known]).square().sum(dim=1)

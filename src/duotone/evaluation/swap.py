@@ -98,7 +98,7 @@ def swap_scores(
         population: Every client's samples.
         info: The round; the source of random pairs.
     """
-    owners = {q.name: part_of(q.name, population.dataset.name) for q in judges.questions}
+    owners = {trait.name: part_of(trait.name, population.dataset.name) for trait in judges.traits}
     with one_thread():
         findings = _swap(method, judges, holders, owners, info)
     scores = _scores(findings, judges, holders, owners, population, info.seed)
@@ -146,10 +146,11 @@ def _swap(
     def judged(content: Holder, giver: Holder, local: Codes, donors: Rows) -> Agreements:
         verdicts = judges.verdicts(decode_codes(method, model, content.shared, local))
         found: Agreements = {}
-        for q in judges.questions:
-            given = giver.truth[q.name][donors]
-            truth = content.truth[q.name] if owners[q.name] == "shared" else given
-            found[q.name] = agreement(q.scale, truth, verdicts[q.name])
+        for trait in judges.traits:
+            name = trait.name
+            given = giver.truth[name][donors]
+            truth = content.truth[name] if owners[name] == "shared" else given
+            found[name] = agreement(trait.scale, truth, verdicts[name])
         return found
 
     for giver in holders:  # they share one network: each is loaded once and decodes everything
