@@ -15,6 +15,7 @@ from duotone.evaluation.metrics import classification_metrics, regression_metric
 from duotone.federation.backends import Backend, ClientJob, ClientTask
 from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
 from duotone.federation.method import Decodes, Method
+from duotone.federation.personalise import Personalisation, personalised
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import ClientData, Kind, NewcomerRule, Params, RoundInfo, ServerState, Split
@@ -44,12 +45,14 @@ class Serving:
         info: The round.
         rule: What newcomers start from.
         shots: Samples a newcomer has, if not all of its training samples.
+        chosen: How clients adjust their models to their inputs, if they do.
     """
 
     server: ServerState
     info: RoundInfo
     rule: NewcomerRule
     shots: int | None = None
+    chosen: Personalisation | None = None
 
     def model(self, method: Method, population: Population, task: ClientTask) -> nn.Module:
         """Return the client's model, in evaluation mode."""
@@ -62,13 +65,24 @@ class Serving:
         rule allows; it has never been seen, so nothing else is known of it.
         """
         data = population.data(task.client).to(method.device)
+        allowed: ClientData | None = data
         with client_randomness(self.info, task.client):
             if population.partition[task.client].kind == "member":
                 stored = member_state(method, self.server, task, self.info)
                 state = method.adapt(self.server, stored, data, self.info)
             else:
-                state = method.adapt(self.server, None, self._allowed(data), self.info)
-        return method.personal(self.server, state)
+                allowed = self._allowed(data)
+                state = method.adapt(self.server, None, self._used(method, allowed), self.info)
+        params = method.personal(self.server, state)
+        if self.chosen is None or allowed is None:
+            return params
+        return personalised(method, params, allowed.x, self.info, self.chosen)
+
+    def _used(self, method: Method, allowed: ClientData | None) -> ClientData | None:
+        """Return what a method makes use of: some have no rule for inputs without labels."""
+        if self.rule == "label-free" and "label-free" not in method.rules(method.config):
+            return None
+        return allowed
 
     def _allowed(self, data: ClientData) -> ClientData | None:
         """Return what a newcomer may show of its training data."""

@@ -10,6 +10,7 @@ from duotone.evaluation.summary import headline
 from duotone.federation.backends import Backend
 from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method
+from duotone.federation.personalise import Wish, rules_with
 from duotone.partition.partition import Population
 from duotone.types import NewcomerRule
 
@@ -64,7 +65,9 @@ def newcomer_curve(
         (serving.rule, None if serving.rule == "zero-shot" else serving.shots): known
     }
     rows: list[Row] = []
-    for name, point in curve_points(method.rules(method.config), shots).items():
+    wish: Wish = "none" if serving.chosen is None else "auto"
+    rules = rules_with(wish, method.rules(method.config))
+    for name, point in curve_points(rules, shots).items():
         if point not in scored:
             rule, count = point
             there = replace(serving, rule=rule, shots=count)

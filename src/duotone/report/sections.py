@@ -11,6 +11,7 @@ import polars as pl
 from PIL import Image
 
 from duotone.data.dataset import Array
+from duotone.evaluation.vote import Election
 from duotone.partition.lines import Example
 from duotone.report import figures, tables
 from duotone.report.holdings import partition_figure
@@ -119,6 +120,11 @@ def setup_section(subject: Subject) -> Section:
         ("method", ", ".join(f"{k} = {v}" for k, v in config.method.items())),
         ("each round", f"{config.sampled} of {subject.facts['members']} members train"),
         ("newcomers give", RULES[subject.summary["newcomer_rule"]]),
+        *(
+            [("adjusted to inputs", Election.from_json(subject.summary["election"]).said)]
+            if "election" in subject.summary
+            else []
+        ),
         *(
             (
                 f"{part} part",

@@ -15,6 +15,7 @@ from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.summary import headline, selected_round, summarise
+from duotone.evaluation.vote import Election, vote
 from duotone.federation.backends import Backend
 from duotone.federation.engine import (
     RoundResult,
@@ -113,6 +114,7 @@ def _train(
     done = store.manifest.round
     folder.cut_metrics(store.manifest.notes.get("metrics_bytes", 0))
     scores: dict[str, float] = dict(store.manifest.notes.get("scores", {}))
+    elected = _elected(store)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     for observer in observers:
         observer.run_started(folder, plan, done)
@@ -137,6 +139,10 @@ def _train(
             is_due = number % config.evaluate_every == 0 or number == config.rounds
             if is_due:
                 serving = Serving(result.server, result.info, plan.rule, config.shots)
+                if config.personalise != "none":
+                    elected = vote(serving, plan.ways, population, store, backend)
+                    serving = replace(serving, chosen=elected.chosen)
+                    folder.log(f"round {number}: {elected.said}")
                 found = evaluate(serving, clients, population, store, backend)
                 scores = headline_scores(found)
                 if number == config.rounds and config.curve:
@@ -145,6 +151,8 @@ def _train(
                     )
                 rows += found
             notes = {"metrics_bytes": folder.append_metrics(rows), "scores": scores}
+            if elected is not None:
+                notes["election"] = elected.as_json()
             store.commit(number, result.server, notes)
             folder.log(f"round {number} committed {scores if is_due else ''}")
             for observer in observers:
@@ -162,13 +170,15 @@ def _finish(
     folder.cut_metrics(manifest.notes["metrics_bytes"])
     table = folder.metrics()
     scores = summarise(table)
+    elected = _elected(store)
     if config.latents:
         assert config.rounds is not None
         before = before_first_round(
             plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
         )
         info = replace(before, round=manifest.round)
-        serving = Serving(store.server(), info, plan.rule, config.shots)
+        chosen = None if elected is None else elected.chosen
+        serving = Serving(store.server(), info, plan.rule, config.shots, chosen)
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
@@ -187,8 +197,15 @@ def _finish(
             "rounds": manifest.round,
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
+            **({} if elected is None else {"election": elected.as_json()}),
         }
     )
+
+
+def _elected(store: FolderStore) -> Election | None:
+    """Return what members last voted for, if they were asked."""
+    found = store.manifest.notes.get("election")
+    return None if found is None else Election.from_json(found)
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:

@@ -21,6 +21,7 @@ from duotone.errors import ConfigError, DuotoneError
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.local import check_head
 from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
+from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
 from duotone.models import MODELS
 from duotone.partition import Partition, Population, build_partition, resolve_settings
@@ -43,6 +44,7 @@ class Plan:
         method: The method, ready to train.
         population: Every client's samples.
         rule: What newcomers start from.
+        ways: How models may be adjusted to a client's inputs.
         workers: Number of worker processes.
     """
 
@@ -50,6 +52,7 @@ class Plan:
     method: Method
     population: Population
     rule: NewcomerRule
+    ways: tuple[Way, ...]
     workers: int
 
 
@@ -91,7 +94,7 @@ def plan_run(
         elif model is None and base.model is not None:
             model = checked(lambda: MODELS.load(base.model))
         if kind is not None and settings is not None and base.newcomers != "auto":
-            checked(lambda: _check_rule(kind, settings, base.newcomers))
+            checked(lambda: _check_rule(kind, settings, base.newcomers, base.personalise))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -131,8 +134,10 @@ def plan_run(
             "partition": {"scheme": scheme, **holding.model_dump()},
         }
     )
-    rule = kind.rules(settings)[0] if base.newcomers == "auto" else base.newcomers
-    return Plan(config, method, population, rule, base.workers or available_cores())
+    rules = rules_with(base.personalise, kind.rules(settings))
+    rule = rules[0] if base.newcomers == "auto" else base.newcomers
+    chosen = _ways(base.personalise, method, population)
+    return Plan(config, method, population, rule, chosen, base.workers or available_cores())
 
 
 def plan_population(values: Mapping[str, Any]) -> Population:
@@ -172,9 +177,30 @@ def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
     return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
 
 
-def _check_rule(kind: type[Method], settings: MethodSettings, rule: NewcomerRule) -> None:
-    if rule not in kind.rules(settings):
-        can = " or ".join(kind.rules(settings))
+def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
+    info = population.info
+    can = ways(wish, method.module(info), method.config.head, info.task == "classes")
+    if wish == "none":
+        return can
+    if len(can) == 1:
+        raise ConfigError(
+            f"personalise={wish} has nothing to change: prior needs classes and a last layer with "
+            "a bias, norm needs BatchNorm."
+        )
+    if not any(len(population.partition[client].val) for client in population.partition.members):
+        raise ConfigError(
+            f"personalise={wish} is voted on with validation samples, and no member has any; set "
+            "partition.validation above 0."
+        )
+    return can
+
+
+def _check_rule(
+    kind: type[Method], settings: MethodSettings, rule: NewcomerRule, wish: Wish
+) -> None:
+    rules = rules_with(wish, kind.rules(settings))
+    if rule not in rules:
+        can = " or ".join(rules)
         raise ConfigError(
             f"The method {kind.name!r} cannot serve newcomers {rule}; it can do {can}. "
             "Set newcomers accordingly, or leave it at auto."

@@ -1,0 +1,133 @@
+"""Personalise a classifier where it is used, from inputs alone.
+
+A shared model meets clients whose classes come in other shares than it was trained with, or whose
+inputs look different. Two things can be put right without a label: the shares of the classes, by a
+shift of the last layer's bias (:func:`shifted_bias`), and the statistics of BatchNorm. Either can
+do harm where the other is needed, so members vote on their validation samples whether to use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from duotone.federation.local import refresh_statistics
+from duotone.federation.method import Method, head_name, stored
+from duotone.types import NewcomerRule, Params, RoundInfo
+
+Way: TypeAlias = Literal["none", "prior", "norm"]
+Wish: TypeAlias = Literal["none", "prior", "norm", "auto"]
+
+STRENGTH = 80.0
+"""How many samples with the shares of training a client's own count against."""
+_STEPS = 200
+_STILL = 1e-7
+_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Personalisation:
+    """How clients change a model before they use it.
+
+    Attributes:
+        way: What they change.
+        shares: Shares of the classes in the members' training samples.
+    """
+
+    way: Way
+    shares: tuple[float, ...]
+
+
+def estimate_shares(probabilities: Tensor, trained: Tensor, strength: float = STRENGTH) -> Tensor:
+    """Return the shares of the classes among some samples, from a classifier's answers alone.
+
+    EM of Saerens, Latinne, Decaestecker (*Adjusting the Outputs of a Classifier to New a Priori
+    Probabilities*, Neural Computation 2002), with the shares of training as a Dirichlet prior: a
+    few samples, or answers that are too sure of themselves, cannot lead far astray.
+
+    Args:
+        probabilities: ``(samples, classes)``.
+        trained: Shares of the classes that the classifier was trained with, none of them zero.
+        strength: How many samples the prior counts for.
+    """
+    shares = trained
+    for _ in range(_STEPS):
+        weighted = probabilities * (shares / trained)
+        answers = weighted / weighted.sum(dim=1, keepdim=True)
+        new = (answers.sum(dim=0) + strength * trained) / (len(probabilities) + strength)
+        if (new - shares).abs().max() < _STILL:
+            return new
+        shares = new
+    return shares
+
+
+def shifted_bias(bias: Tensor, shares: Tensor, trained: Tensor) -> Tensor:
+    """Return a last layer's bias for other shares of the classes: Bayes' rule in logits."""
+    return bias + (shares / trained).log().to(bias)
+
+
+def personalised(
+    method: Method, params: Params, x: Tensor, info: RoundInfo, chosen: Personalisation
+) -> Params:
+    """Return a client's parameters, changed by what its inputs tell.
+
+    Args:
+        method: Makes a model of the parameters.
+        params: What the client would use otherwise.
+        x: Its training inputs.
+        info: The round.
+        chosen: What to change.
+    """
+    if chosen.way == "none":
+        return params
+    model = method.load(params, info.data).eval()
+    if chosen.way == "norm":
+        refresh_statistics(model, x)
+        fresh = {name: stored(buffer) for name, buffer in model.named_buffers()}
+        return {name: fresh.get(name, tensor) for name, tensor in params.items()}
+    with torch.inference_mode():
+        logits = torch.cat([method.predict(model, part) for part in torch.split(x, _BATCH)])
+    trained = torch.tensor(chosen.shares, dtype=torch.float64)
+    shares = estimate_shares(logits.double().softmax(dim=1).cpu(), trained)
+    name = bias_name(model, method.config.head)
+    assert name is not None
+    return {**params, name: shifted_bias(params[name], shares, trained)}
+
+
+def ways(wish: Wish, model: nn.Module, head: str | None, classes: bool) -> tuple[Way, ...]:
+    """Return what a wish allows for a model; "none" is always among it.
+
+    Args:
+        wish: What was asked for.
+        model: The network.
+        head: Name of its last layer, if it was given.
+        classes: Whether it tells classes apart.
+    """
+    has_norm = any(isinstance(layer, _BatchNorm) for layer in model.modules())
+    can: Mapping[Way, bool] = {
+        "prior": classes and bias_name(model, head) is not None,
+        "norm": has_norm,
+    }
+    return ("none", *(way for way, possible in can.items() if possible and wish in (way, "auto")))
+
+
+def bias_name(model: nn.Module, head: str | None) -> str | None:
+    """Return the name of the last layer's bias, if it has one."""
+    found = head_name(model, head)
+    if found is None or getattr(model.get_submodule(found), "bias", None) is None:
+        return None
+    return f"{found}.bias" if found else "bias"
+
+
+def rules_with(wish: Wish, rules: tuple[NewcomerRule, ...]) -> tuple[NewcomerRule, ...]:
+    """Return what newcomers can start from when a method is personalised: inputs, too."""
+    if wish == "none" or "label-free" in rules:
+        return rules
+    # Before zero-shot, which it improves on; behind labels, which say more.
+    position = rules.index("zero-shot") if "zero-shot" in rules else len(rules)
+    return (*rules[:position], "label-free", *rules[position:])

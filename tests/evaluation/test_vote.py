@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+import duotone
+from duotone.errors import ConfigError
+from duotone.evaluation.vote import Ballot, Election
+from duotone.federation.personalise import Personalisation
+
+SETTINGS = {
+    "data": "mini-digits",
+    "model": "mlp",
+    "partition": {"scheme": "pathological", "clients": 12, "newcomers": 4, "classes_per_client": 2},
+    "rounds": 30,
+    "evaluate_every": 30,
+    "curve": (0, 5),
+    "latents": 20,
+    "backend": "serial",
+    "method": "fedavg",
+}
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "is_clear"), [(0, 0, False), (4, 0, False), (5, 0, True), (30, 20, False)]
+)
+def test_a_win_must_exceed_two_standard_errors(won, lost, is_clear):
+    assert Ballot(won, lost).is_clear == is_clear
+
+
+def test_an_election_survives_its_file():
+    election = Election(Personalisation("prior", (0.5, 0.5)), {"prior": Ballot(9, 1)})
+    assert Election.from_json(election.as_json()) == election
+    assert election.said.startswith("members voted for prior: prior won 9")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vote")
+    wishes = ("none", "prior")
+    return {w: duotone.run(SETTINGS, personalise=w, out=folder / w) for w in wishes}
+
+
+def test_clients_with_two_classes_gain_without_a_label(runs):
+    plain, adjusted = (runs[w].summary["scores"] for w in ("none", "prior"))
+    assert runs["prior"].summary["election"]["way"] == "prior"
+    assert runs["prior"].summary["newcomer_rule"] == "label-free"
+    for kind in ("member", "newcomer"):
+        gain = adjusted[f"{kind}.accuracy"]["value"] - plain[f"{kind}.accuracy"]["value"]
+        assert gain > 0.1
+    # With nothing shown, a newcomer has the shared model.
+    name = "newcomer.accuracy@0"
+    assert adjusted[name]["value"] == plain[name]["value"]
+
+
+def test_training_does_not_notice(runs):
+    shared = [run.folder.store().server().shared for run in runs.values()]
+    assert all((shared[0][name] == shared[1][name]).all() for name in shared[0])
+    assert "election" not in runs["none"].summary
+
+
+def test_what_would_hurt_is_voted_down(tmp_path):
+    even = {**SETTINGS, "partition": {"scheme": "iid", "clients": 8, "newcomers": 2}}
+    run = duotone.run(even, personalise="auto", model="mlp-bn", rounds=6, out=tmp_path / "even")
+    assert run.summary["election"]["way"] == "none"
+    assert set(run.summary["election"]["ballots"]) == {"prior", "norm"}
+    assert "voted for no change" in (run.path / "log.txt").read_text()
+
+
+def test_impossible_wishes_are_refused_before_training(tmp_path):
+    with pytest.raises(ConfigError, match="norm needs BatchNorm"):
+        duotone.run(SETTINGS, personalise="norm", out=tmp_path / "a")
+    held = {**SETTINGS["partition"], "validation": 0}
+    with pytest.raises(ConfigError, match=r"partition\.validation"):
+        duotone.run(SETTINGS, personalise="prior", partition=held, out=tmp_path / "b")
+    assert not list(tmp_path.iterdir())
