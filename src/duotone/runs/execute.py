@@ -143,6 +143,9 @@ def _train(
                     elected = vote(serving, plan.ways, population, store, backend)
                     serving = replace(serving, chosen=elected.chosen)
                     folder.log(f"round {number}: {elected.said}")
+                    if number == config.rounds:
+                        for observer in observers:
+                            observer.message(f"After round {number} {elected.said}.")
                 found = evaluate(serving, clients, population, store, backend)
                 scores = headline_scores(found)
                 if number == config.rounds and config.curve:
