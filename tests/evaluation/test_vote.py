@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import duotone
@@ -64,6 +65,30 @@ def test_what_would_hurt_is_voted_down(tmp_path):
     assert run.summary["election"]["way"] == "none"
     assert set(run.summary["election"]["ballots"]) == {"prior", "norm"}
     assert "voted for no change" in (run.path / "log.txt").read_text()
+
+
+def test_methods_that_train_before_they_serve_can_be_adjusted(tmp_path):
+    short = {**SETTINGS, "rounds": 2, "evaluate_every": 2, "latents": 0}
+    run = duotone.run(short, method="fedavg-ft", personalise="prior", out=tmp_path / "ft")
+    assert run.status == "finished"
+    assert run.summary["newcomer_rule"] == "few-shot"
+
+
+def test_numbers_are_not_adjusted(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 5)).astype(np.float32)
+    y = x[:, 0]
+    data = {"x_train": x[:300], "y_train": y[:300], "x_test": x[300:], "y_test": y[300:]}
+    even = {"scheme": "iid", "clients": 4, "newcomers": 1}
+    with pytest.raises(ConfigError, match="for classes"):
+        duotone.run(
+            method="fedavg",
+            data=data,
+            model="mlp-bn",
+            partition=even,
+            personalise="norm",
+            out=tmp_path / "r",
+        )
 
 
 def test_impossible_wishes_are_refused_before_training(tmp_path):

@@ -73,7 +73,15 @@ def test_a_layer_that_does_not_exist_is_an_error_and_leaves_nothing(fedavg, tmp_
 
 def test_models_with_local_parts_are_not_read(tmp_path):
     run = duotone.run(SETTINGS, method="fedper", out=tmp_path / "fedper")
-    with pytest.raises(RunError, match="of their own"):
+    with pytest.raises(RunError, match="change the model before they use it"):
+        duotone.align(run)
+
+
+@pytest.mark.parametrize("method", ["fedavg-ft", "ditto"])
+def test_models_that_clients_change_are_not_read(method, tmp_path):
+    short = {**SETTINGS, "rounds": 1, "latents": 0}
+    run = duotone.run(short, method=method, out=tmp_path / method)
+    with pytest.raises(RunError, match="Train fedavg"):
         duotone.align(run)
 
 

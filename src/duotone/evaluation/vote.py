@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from duotone.evaluation.clients import BATCH, Serving, by_client
 from duotone.federation.backends import Backend, ClientTask
@@ -100,15 +101,17 @@ class VoteJob:
     def __call__(self, method: Method, population: Population, task: ClientTask) -> list[Ballot]:
         """Return a ballot for each option."""
         data = population.data(task.client, "val")
-        y = data.labels
+
+        def right(serving: Serving) -> Tensor:
+            model = serving.model(method, population, task)  # some methods train here
+            return is_right(model)
 
         @torch.inference_mode()
-        def right(serving: Serving) -> torch.Tensor:
-            model = serving.model(method, population, task)
+        def is_right(model: nn.Module) -> Tensor:
             outputs = [
                 method.predict(model, x.to(method.device)) for x in torch.split(data.x, BATCH)
             ]
-            return torch.cat(outputs).argmax(dim=1).cpu() == y
+            return torch.cat(outputs).argmax(dim=1).cpu() == data.labels
 
         plain = right(self.serving)
         ballots: list[Ballot] = []

@@ -24,7 +24,7 @@ Way: TypeAlias = Literal["none", "prior", "norm"]
 Wish: TypeAlias = Literal["none", "prior", "norm", "auto"]
 
 STRENGTH = 80.0
-"""How many samples with the shares of training a client's own count against."""
+"""How many samples like those of training a client's own count against."""
 _STEPS = 200
 _STILL = 1e-7
 _BATCH = 100
@@ -89,7 +89,14 @@ def personalised(
     if chosen.way == "norm":
         refresh_statistics(model, x)
         fresh = {name: stored(buffer) for name, buffer in model.named_buffers()}
-        return {name: fresh.get(name, tensor) for name, tensor in params.items()}
+        # A few inputs say little about a variance; members vote with many.
+        own = len(x) / (len(x) + STRENGTH)
+        return {
+            name: torch.lerp(tensor, fresh[name], own)
+            if name in fresh and tensor.is_floating_point()
+            else tensor
+            for name, tensor in params.items()
+        }
     with torch.inference_mode():
         logits = torch.cat([method.predict(model, part) for part in torch.split(x, _BATCH)])
     trained = torch.tensor(chosen.shares, dtype=torch.float64)
@@ -99,19 +106,17 @@ def personalised(
     return {**params, name: shifted_bias(params[name], shares, trained)}
 
 
-def ways(wish: Wish, model: nn.Module, head: str | None, classes: bool) -> tuple[Way, ...]:
-    """Return what a wish allows for a model; "none" is always among it.
+def ways(wish: Wish, model: nn.Module, head: str | None) -> tuple[Way, ...]:
+    """Return what a wish allows for a classifier; "none" is always among it.
 
     Args:
         wish: What was asked for.
         model: The network.
         head: Name of its last layer, if it was given.
-        classes: Whether it tells classes apart.
     """
-    has_norm = any(isinstance(layer, _BatchNorm) for layer in model.modules())
     can: Mapping[Way, bool] = {
-        "prior": classes and bias_name(model, head) is not None,
-        "norm": has_norm,
+        "prior": bias_name(model, head) is not None,
+        "norm": any(isinstance(layer, _BatchNorm) for layer in model.modules()),
     }
     return ("none", *(way for way, possible in can.items() if possible and wish in (way, "auto")))
 
@@ -125,9 +130,12 @@ def bias_name(model: nn.Module, head: str | None) -> str | None:
 
 
 def rules_with(wish: Wish, rules: tuple[NewcomerRule, ...]) -> tuple[NewcomerRule, ...]:
-    """Return what newcomers can start from when a method is personalised: inputs, too."""
-    if wish == "none" or "label-free" in rules:
+    """Return what newcomers can start from when a method is personalised.
+
+    Inputs improve on nothing, where a model is served for nothing: a part that must be learnt from
+    labels cannot be had from them.
+    """
+    if wish == "none" or "label-free" in rules or "zero-shot" not in rules:
         return rules
-    # Before zero-shot, which it improves on; behind labels, which say more.
-    position = rules.index("zero-shot") if "zero-shot" in rules else len(rules)
+    position = rules.index("zero-shot")
     return (*rules[:position], "label-free", *rules[position:])

@@ -244,7 +244,8 @@ class FedCD(Method):
         after = [name for name in linear if names.index(name) > names.index(wanted)]
         if not after:
             raise ConfigError(
-                f"No linear layer comes after {wanted!r}; name an earlier one: --set layer=NAME"
+                f"No linear layer comes after {wanted!r}, so its output is not read; name an "
+                "earlier layer."
             )
         return after[0]
 
@@ -305,7 +306,9 @@ class FedCD(Method):
         if self.config.epsilon is None:
             found = moments(hidden)
         else:
-            noise = info.generator("client", data.client, "statistics")
+            # The same noise on two layers could be subtracted away.
+            layer = self._aligned_name(model)
+            noise = info.generator("client", data.client, "statistics", layer)
             found = private_moments(hidden, self.config.clip, self._budget(info), noise)
         extra = {"mean": found.mean, "covariance": found.covariance}
         return ClientUpdate(data.client, {}, len(data), extra)

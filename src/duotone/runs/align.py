@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from duotone.errors import RunError
 from duotone.evaluation.clients import by_client
 from duotone.federation.engine import CollectJob, before_first_round
+from duotone.methods import METHODS
 from duotone.methods.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
     Run,
@@ -59,6 +61,14 @@ def align(
             f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
         )
     values = source.config.model_dump()
+    name = str(source.config.method["name"])
+    trained_as = METHODS.load(name)
+    rules = trained_as.rules(trained_as.Config(**_own_settings(values["method"])))
+    if rules != ("zero-shot",):
+        raise RunError(
+            f"{source.path}: clients of {name!r} change the model before they use it; align reads "
+            "models that all clients share. Train fedavg instead."
+        )
     check_objects(source.path, values, data=data, model=model, again="align")
     known = FedCDConfig.model_fields
     trained = {key: value for key, value in values["method"].items() if key in known}
@@ -74,8 +84,8 @@ def align(
     started, given = method.start(before).shared, plain(store.server().shared)
     if given.keys() != plain(started).keys():
         raise RunError(
-            f"{source.path}: clients of {source.config.method['name']!r} have parts of the model "
-            "of their own; align reads models that all clients share."
+            f"{source.path}: clients of {name!r} have parts of the model of their own; align reads "
+            "models that all clients share."
         )
     server = ServerState({**started, **given})
     info = replace(before, round=store.manifest.round)
@@ -91,3 +101,7 @@ def align(
     folder.store().commit(store.manifest.round, server, store.manifest.notes)
     execute(folder, plan, observers)
     return Run(folder.path)
+
+
+def _own_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != "name"}

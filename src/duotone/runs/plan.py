@@ -179,13 +179,17 @@ def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
 
 def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
     info = population.info
-    can = ways(wish, method.module(info), method.config.head, info.task == "classes")
     if wish == "none":
-        return can
+        return ("none",)
+    if info.task != "classes":
+        raise ConfigError(
+            f"personalise={wish} is for classes, and these data have numbers as targets."
+        )
+    can = ways(wish, method.module(info), method.config.head)
     if len(can) == 1:
         raise ConfigError(
-            f"personalise={wish} has nothing to change: prior needs classes and a last layer with "
-            "a bias, norm needs BatchNorm."
+            f"personalise={wish} has nothing to change: prior needs a last layer with a bias, norm "
+            "needs BatchNorm."
         )
     if not any(len(population.partition[client].val) for client in population.partition.members):
         raise ConfigError(
