@@ -81,7 +81,8 @@ class Over(nn.Module):
         super().__init__()
         self.content = branch(shared, shape)
         self.mark = branch(local, shape)
-        # Marks are rare pixels; at one half everywhere they would hide the content at first.
+        # Marks are rare pixels; at one half everywhere they would hide the content at first. The
+        # content starts bright: if both started dark, z and c might swap their roles.
         with torch.no_grad():
             list(self.mark.parameters())[-1].fill_(-3)
 
