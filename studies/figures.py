@@ -8,6 +8,7 @@ python -m studies.figures maps runs/fedcd docs/images/maps.png
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -76,9 +77,12 @@ def groups(study: Path, out: Path) -> None:
     }
     known = next(iter(tables.values()))
     names = known["group"].unique().sort().to_list()
-    rows = -(-len(names) // 5)
+    rows = math.ceil(len(names) / 5)
+    columns = math.ceil(len(names) / rows)
     figure = Figure(figsize=(11, 0.6 + 2.3 * rows), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(rows, min(5, len(names)), sharex=True, sharey=True))
+    axes = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True))
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
     for axis, name in zip(axes.flat, names, strict=False):
         for ink, (entry, table) in zip(_INKS, tables.items(), strict=False):
             for kind, dashes in (("member", "-"), ("newcomer", ":")):
@@ -86,7 +90,7 @@ def groups(study: Path, out: Path) -> None:
                 label = f"{entry}, {kind}s"
                 axis.plot(own["round"], 100 * own["value"], dashes, color=ink, label=label)
         axis.set_title(name)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("round")
     figure.supylabel("accuracy, %")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), frameon=False, loc="outside right")
