@@ -16,6 +16,7 @@ from duotone.federation.personalise import (
     ways,
 )
 from duotone.methods.fedavg import FedAvg
+from duotone.methods.fedcd import FedCD, FedCDConfig
 from duotone.models.classifiers import cnn, cnn_bn
 
 
@@ -123,13 +124,24 @@ def test_no_change_is_no_change(trained):
     ],
 )
 def test_what_can_be_changed_depends_on_the_model(wish, model, expected):
-    network = as_network(model)(make_population().info)
-    assert ways(wish, network, None) == expected
+    method = FedAvg(FedAvg.Config(), model)
+    assert ways(wish, method, make_population().info) == expected
 
 
 def test_a_last_layer_without_a_bias_cannot_be_shifted():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3, bias=False))
-    assert ways("auto", model, None) == ("none",)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 4, bias=False))
+    method = FedAvg(FedAvg.Config(), as_network(model))
+    assert ways("auto", method, make_population().info) == ("none",)
+
+
+def test_a_network_beside_the_model_is_not_its_last_layer():
+    population = make_population()
+    method = FedCD(FedCDConfig(complement="bottleneck"), cnn_bn)
+    *_, last = federate(method, population, rounds=1)
+    chosen = Personalisation("prior", (0.7, 0.1, 0.1, 0.1))
+    found = personalised(method, last.server.shared, population.data("c3").x, last.info, chosen)
+    changed = [n for n, t in last.server.shared.items() if not torch.equal(found[n], t)]
+    assert changed == ["head.bias"]
 
 
 def test_inputs_come_before_nothing_and_behind_labels():

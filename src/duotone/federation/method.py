@@ -117,7 +117,7 @@ class Method(ABC):
         self.device = device
         self._module: tuple[DataInfo, nn.Module] | None = None
         self._initial: tuple[tuple[Any, ...], Parts] | None = None
-        self._head = config.head or "head"
+        self.head = config.head or "head"
 
     # -- the questions
 
@@ -126,7 +126,7 @@ class Method(ABC):
         model = self.network(data)
         found = head_name(model, self.config.head)
         if found is not None:
-            self._head = found
+            self.head = found
         return model
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
@@ -233,7 +233,7 @@ class Method(ABC):
 
     def is_in_head(self, name: str) -> bool:
         """Say whether a parameter or buffer belongs to the model's last layer."""
-        return not self._head or name.startswith(f"{self._head}.")
+        return not self.head or name.startswith(f"{self.head}.")
 
     def initial(self, info: RoundInfo, *name: str | int) -> Parts:
         """Return the shared and the local part of a freshly initialised network.

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import Method, head_name, stored
-from duotone.types import NewcomerRule, Params, RoundInfo
+from duotone.federation.method import Method, stored
+from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Way: TypeAlias = Literal["none", "prior", "norm"]
 Wish: TypeAlias = Literal["none", "prior", "norm", "auto"]
@@ -101,32 +101,23 @@ def personalised(
         logits = torch.cat([method.predict(model, part) for part in torch.split(x, _BATCH)])
     trained = torch.tensor(chosen.shares, dtype=torch.float64)
     shares = estimate_shares(logits.double().softmax(dim=1).cpu(), trained)
-    name = bias_name(model, method.config.head)
-    assert name is not None
+    name = bias_name(method)
     return {**params, name: shifted_bias(params[name], shares, trained)}
 
 
-def ways(wish: Wish, model: nn.Module, head: str | None) -> tuple[Way, ...]:
-    """Return what a wish allows for a classifier; "none" is always among it.
-
-    Args:
-        wish: What was asked for.
-        model: The network.
-        head: Name of its last layer, if it was given.
-    """
+def ways(wish: Wish, method: Method, data: DataInfo) -> tuple[Way, ...]:
+    """Return what a wish allows for a method's classifier; "none" is always among it."""
+    model = method.module(data)
     can: Mapping[Way, bool] = {
-        "prior": bias_name(model, head) is not None,
+        "prior": bias_name(method) in dict(model.named_parameters()),
         "norm": any(isinstance(layer, _BatchNorm) for layer in model.modules()),
     }
     return ("none", *(way for way, possible in can.items() if possible and wish in (way, "auto")))
 
 
-def bias_name(model: nn.Module, head: str | None) -> str | None:
-    """Return the name of the last layer's bias, if it has one."""
-    found = head_name(model, head)
-    if found is None or getattr(model.get_submodule(found), "bias", None) is None:
-        return None
-    return f"{found}.bias" if found else "bias"
+def bias_name(method: Method) -> str:
+    """Return what the last layer's bias is called, if there is one."""
+    return f"{method.head}.bias" if method.head else "bias"
 
 
 def rules_with(wish: Wish, rules: tuple[NewcomerRule, ...]) -> tuple[NewcomerRule, ...]:

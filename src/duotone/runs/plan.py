@@ -185,7 +185,7 @@ def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]
         raise ConfigError(
             f"personalise={wish} is for classes, and these data have numbers as targets."
         )
-    can = ways(wish, method.module(info), method.config.head)
+    can = ways(wish, method, info)
     if len(can) == 1:
         raise ConfigError(
             f"personalise={wish} has nothing to change: prior needs a last layer with a bias, norm "
