@@ -157,6 +157,7 @@ class RoundInfo:
         seed: The seed of the run.
         data: The form of the samples.
         participation: Share of the members that is drawn in each round.
+        asking: Which time in this round members are asked for statistics, from 1; 0 in training.
     """
 
     round: int
@@ -164,6 +165,7 @@ class RoundInfo:
     seed: int
     data: DataInfo
     participation: float = 1.0
+    asking: int = 0
 
     def generator(self, *name: str | int) -> torch.Generator:
         """Return the torch generator of a stream that belongs to this round."""

@@ -101,13 +101,13 @@ class EvaluateJob:
     def __call__(
         self, method: Method, population: Population, task: ClientTask
     ) -> dict[str, float]:
-        """Return metric names to values; validation metrics start with ``val_``."""
+        """Return metrics and facts by name; validation metrics start with ``val_``."""
         model = self.serving.model(method, population, task)
         scores = _scores(method, model, population.data(task.client, "test"))
         if len(population.partition[task.client].val):
             validation = _scores(method, model, population.data(task.client, "val"))
             scores |= {f"val_{name}": value for name, value in validation.items()}
-        return scores
+        return scores | method.facts(model)
 
 
 @torch.inference_mode()

@@ -64,7 +64,7 @@ class RoundResult:
         updates: The updates that were averaged, in the order of the partition.
         refused: Client to reason, for updates that were not.
         sent_bytes: Bytes of the shared part each sampled client received.
-        collected: Statistics that members sent when the round was over, in the same order.
+        collected: Statistics that members sent when the round was over, in the order of asking.
     """
 
     info: RoundInfo
@@ -175,17 +175,11 @@ def federate(
             updates.sort(key=lambda update: chosen.index(update.client))
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
-            if method.collects(info):
-                tasks = (ClientTask(client, states.get(client)) for client in members)
-                for result in backend.map_clients(CollectJob(server, info), tasks):
-                    reason = refusal(result.value, {})
-                    if reason:
-                        also = f"{refused[result.client]}; " if result.client in refused else ""
-                        refused[result.client] = f"{also}of its statistics, {reason}"
-                    else:
-                        collected.append(result.value)
-                collected.sort(key=lambda update: members.index(update.client))
-                server = method.pool(server, collected, info)
+            for asking in range(1, method.collects(info) + 1):
+                asked = replace(info, asking=asking)
+                told = collect(method, server, members, asked, states, backend, refused)
+                server = method.pool(server, told, asked)
+                collected += told
         yield RoundResult(
             info,
             server,
@@ -194,6 +188,28 @@ def federate(
             sent,
             tuple(collected),
         )
+
+
+def collect(
+    method: Method,
+    server: ServerState,
+    members: Sequence[str],
+    info: RoundInfo,
+    states: ClientStates,
+    backend: Backend,
+    refused: dict[str, str],
+) -> list[ClientUpdate]:
+    """Ask all members for statistics; return them in the members' order, refusals aside."""
+    tasks = (ClientTask(client, states.get(client)) for client in members)
+    collected: list[ClientUpdate] = []
+    for result in backend.map_clients(CollectJob(server, info), tasks):
+        reason = refusal(result.value, {})
+        if reason:
+            also = f"{refused[result.client]}; " if result.client in refused else ""
+            refused[result.client] = f"{also}of its statistics, {reason}"
+        else:
+            collected.append(result.value)
+    return sorted(collected, key=lambda update: members.index(update.client))
 
 
 def before_first_round(

@@ -170,9 +170,9 @@ class Method(ABC):
             return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)
         return ServerState(mean, server.extra)
 
-    def collects(self, info: RoundInfo) -> bool:
-        """Say whether all members are asked for statistics when a round is over."""
-        return False
+    def collects(self, info: RoundInfo) -> int:
+        """Say how many times all members are asked for statistics when a round is over."""
+        return 0
 
     def collect(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
@@ -185,6 +185,10 @@ class Method(ABC):
     ) -> ServerState:
         """Return the server's state when it has put the members' statistics together."""
         return server
+
+    def warnings(self, server: ServerState) -> list[str]:
+        """Return what the user must know about a trained model before trusting it."""
+        return []
 
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
         """Return the shared tensors an update started from; an honest update has their form."""
@@ -224,6 +228,10 @@ class Method(ABC):
         if self.features_part == "shared":
             return Latents(shared=features, local=nothing)
         return Latents(shared=nothing, local=features)
+
+    def facts(self, model: nn.Module) -> dict[str, float]:
+        """Return numbers about the model a client uses, such as its shares of concepts."""
+        return {}
 
     # -- what answers are made of
 

@@ -18,6 +18,7 @@ METHODS = Registry(
         "lg-fedavg": "duotone.methods.lg_fedavg:LGFedAvg",
         "percnn": "duotone.methods.percnn:PerCNN",
         "fedcd": "duotone.methods.fedcd:FedCD",
+        "fedvc": "duotone.methods.fedvc:FedVC",
         "feddual": "duotone.methods.feddual:FedDual",
         "ditto": "duotone.methods.ditto:Ditto",
         "ditto-prox": "duotone.methods.ditto_prox:DittoProx",

@@ -68,6 +68,7 @@ from duotone.federation.alignment import (
     turned_to,
     with_ridge,
 )
+from duotone.federation.hidden import hidden_vectors, layer_after, replace_layer
 from duotone.federation.local import head_inputs, train
 from duotone.federation.method import Method, MethodSettings
 from duotone.models.bottleneck import Bottleneck
@@ -84,7 +85,6 @@ from duotone.types import (
 
 MOST = 16
 """Columns of P; those beyond the rank are zero."""
-BATCH = 100
 BOTTLENECK_LR = 0.01
 """Of Adam in the first round; it falls to nothing along a line."""
 _ALIGNED = re.compile(r"\.(local_weight|basis|complement|bottleneck\..+)$")
@@ -206,13 +206,10 @@ class FedCD(Method):
     def build(self, data: DataInfo) -> nn.Module:
         """Build the network, with an aligned layer where the read layer's output is used."""
         model = super().build(data)
-        name = self._aligned_name(model)
-        parent, _, own = name.rpartition(".")
+        name = layer_after(model, self.config.layer)
         layer = model.get_submodule(name)
         assert isinstance(layer, nn.Linear)
-        setattr(
-            model.get_submodule(parent), own, AlignedLinear(layer, self._bottleneck(layer, data))
-        )
+        replace_layer(model, name, AlignedLinear(layer, self._bottleneck(layer, data)))
         return model
 
     def _bottleneck(self, layer: nn.Linear, data: DataInfo) -> Bottleneck | None:
@@ -224,30 +221,6 @@ class FedCD(Method):
                 "take another shared code: --set complement=oblique"
             )
         return Bottleneck(layer.in_features, data.outputs).to(layer.weight)
-
-    def _aligned_name(self, model: nn.Module) -> str:
-        """Return the name of the linear layer after the one that is read."""
-        modules: dict[str, nn.Module] = dict(model.named_modules())
-        linear = [name for name, module in modules.items() if isinstance(module, nn.Linear)]
-        wanted = self.config.layer
-        if not linear or linear == [""]:
-            raise ConfigError(
-                "The model has no hidden layer before a linear one; fedcd needs one to read."
-            )
-        if wanted is None:
-            return linear[min(1, len(linear) - 1)]
-        names = list(modules)
-        if wanted not in names:
-            raise ConfigError(
-                f"The model has no layer called {wanted!r}. Its layers: {', '.join(names[1:])}."
-            )
-        after = [name for name in linear if names.index(name) > names.index(wanted)]
-        if not after:
-            raise ConfigError(
-                f"No linear layer comes after {wanted!r}, so its output is not read; name an "
-                "earlier layer."
-            )
-        return after[0]
 
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
@@ -275,13 +248,13 @@ class FedCD(Method):
         weight = self.config.bottleneck_weight
         train(
             bottleneck,
-            replace(data, x=self._hidden(model, data.x)),
+            replace(data, x=hidden_vectors(model, self._layer(model), data.x)),
             settings,
             info,
             loss=lambda _, z, y: bottleneck.loss(z, y, weight),
             phase="bottleneck",
         )
-        start = f"{self._aligned_name(model)}.bottleneck."
+        start = f"{layer_after(model, self.config.layer)}.bottleneck."
         return {n: t for n, t in self.split(model)[0].items() if n.startswith(start)}
 
     def server_update(
@@ -293,7 +266,7 @@ class FedCD(Method):
         kept = {name: server.shared[name] for name in new.shared if name.endswith(own)}
         return ServerState({**new.shared, **kept}, new.extra)
 
-    def collects(self, info: RoundInfo) -> bool:
+    def collects(self, info: RoundInfo) -> int:
         """Align every few rounds and at the end."""
         return info.round % self.config.align_every == 0 or info.round == info.rounds
 
@@ -302,12 +275,12 @@ class FedCD(Method):
     ) -> ClientUpdate:
         """Return number, mean and covariance of the client's hidden vectors."""
         model = self.load(self.personal(server, client), info.data)
-        hidden = self._hidden(model, data.x).cpu()
+        hidden = hidden_vectors(model, self._layer(model), data.x).cpu()
         if self.config.epsilon is None:
             found = moments(hidden)
         else:
             # The same noise on two layers could be subtracted away.
-            layer = self._aligned_name(model)
+            layer = layer_after(model, self.config.layer)
             noise = info.generator("client", data.client, "statistics", layer)
             found = private_moments(hidden, self.config.clip, self._budget(info), noise)
         extra = {"mean": found.mean, "covariance": found.covariance}
@@ -329,7 +302,7 @@ class FedCD(Method):
         if self.config.epsilon is not None:
             scale = noise_scale(self.config.clip, self._budget(info))
             scatter = above_noise(scatter, told, scale)
-        name = self._aligned_name(self.module(info.data))
+        name = layer_after(self.module(info.data), self.config.layer)
         params = {
             key: server.shared[f"{name}.{key}"].double()
             for key in ("weight", "local_weight", "basis")
@@ -360,16 +333,8 @@ class FedCD(Method):
         layer = self._layer(model)
         return layer.codes(head_inputs(model, layer, x).flatten(1))
 
-    @torch.no_grad()
-    def _hidden(self, model: nn.Module, x: Tensor) -> Tensor:
-        """Return z of all samples."""
-        model.eval()
-        layer = self._layer(model)
-        batches = [head_inputs(model, layer, part).flatten(1) for part in torch.split(x, BATCH)]
-        return torch.cat(batches)
-
     def _layer(self, model: nn.Module) -> AlignedLinear:
-        layer = model.get_submodule(self._aligned_name(model))
+        layer = model.get_submodule(layer_after(model, self.config.layer))
         assert isinstance(layer, AlignedLinear)
         return layer
 

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -153,6 +154,9 @@ def _train(
                         plan.method, serving, config.curve, found, population, store, backend
                     )
                 rows += found
+            if number == config.rounds:
+                for line in plan.method.warnings(result.server):
+                    say(line)
             notes = {"metrics_bytes": folder.append_metrics(rows), "scores": scores}
             if elected is not None:
                 notes["election"] = elected.as_json()
@@ -224,10 +228,10 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
         )
         for update in result.updates
     ]
-    facts += [
-        (update.client, {"bytes_collected": size_in_bytes(update.extra)})
-        for update in result.collected
-    ]
+    collected: Counter[str] = Counter()
+    for update in result.collected:
+        collected[update.client] += size_in_bytes(update.extra)
+    facts += [(client, {"bytes_collected": size}) for client, size in collected.items()]
     partition = plan.population.partition
     return [
         Row(

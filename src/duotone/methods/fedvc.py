@@ -1,0 +1,420 @@
+"""FedVC: explain every client as a mixture of concepts that all clients share.
+
+Peng Yan: *Towards Explainable Personalisation for Federated Learning*, thesis, University of
+Technology Sydney 2024, chapter 6 (client-supervised learning with virtual concepts).
+
+**Shared:** the network and the concepts. **Local:** the client's weights v of the concepts.
+**Explains:** which concepts a client is a mixture of, newcomers included, and what they look like.
+
+===============  ============================================================
+thesis           code
+===============  ============================================================
+ẑ                ``ConceptLinear.places`` of a hidden vector
+C = {c_m}        ``ConceptLinear.centres``
+ι                ``ConceptLinear.sharpness``, ``iota``
+v^(k)            ``ConceptLinear.weights``, the local buffer
+s_i              :func:`duotone.models.concepts.responsibilities`
+p̂_i, p^(k)       ``ConceptLinear.preference``, ``weights @ centres``
+l_p              :func:`preference_loss`
+S, C, N of 6.6   :class:`Moving`
+===============  ============================================================
+
+*Members and newcomers* find their weights by EM on their training inputs, with fixed concepts and
+without a label. The server learns the members' weights: they follow from the sums they send.
+
+*Variants.* ``duotone`` trains as FedAvg does. When training is over, members tell number, mean and
+covariance of their hidden vectors; in the directions along which clients differ most (as in FedCD,
+in units of the spread inside a client) a mixture of Gaussians is fitted by EM over all samples:
+first centres from those moments alone, ι by maximum likelihood, then five passes of which each
+member tells sums. The network is bit for bit that of FedAvg.
+
+``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
+p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
+``unified`` Algorithm 9 (gradients). With the printed defaults concepts collapse or say nothing:
+ι = 0.1 makes responsibilities uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is
+smallest where every sample has the same p̂. :class:`Monitors` find that and say so.
+
+*Deviations.* Where the thesis is silent: concepts start as standard normal draws, v uniform, S, C
+and N empty in each round; l_p has weight 1. Eq. (6.1) is computed in logarithms and v has a floor.
+A concept that no sample is near keeps its place. In the end v is fitted anew by all samples, Eq.
+(6.4), for members as well as newcomers. ``Latents.local`` are responsibilities under equal weights:
+those with v, as in figure 6.7, contain the client they are to tell.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from duotone.federation.alignment import (
+    Moments,
+    discriminants,
+    moments,
+    pooled,
+    rank_at_gap,
+)
+from duotone.federation.hidden import hidden_vectors, layer_after, replace_layer
+from duotone.federation.local import head_inputs, task_loss, train
+from duotone.federation.method import Method, MethodSettings, stored
+from duotone.federation.mixture import (
+    Monitors,
+    Sums,
+    best_sharpness,
+    first_centres,
+    mean_places,
+    monitors,
+    sums_of,
+    total,
+)
+from duotone.models.concepts import ConceptLinear, fitted_weights, floored, responsibilities
+from duotone.seeding import stream
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    DataInfo,
+    Latents,
+    RoundInfo,
+    ServerState,
+)
+
+MOST = 16
+"""Dimensions of the space of concepts; those beyond the rank are zero."""
+PASSES = 5
+"""Of EM over all members' samples; more change nothing that can be seen."""
+
+
+class FedVCConfig(MethodSettings):
+    """Settings of FedVC."""
+
+    variant: Literal["duotone", "paper"] = "duotone"
+    """Concepts found in a trained network, or learnt with it as printed."""
+    learning: Literal["em", "unified"] = "em"
+    """How the paper's concepts are learnt: Algorithm 8 or Algorithm 9."""
+    layer: str | None = None
+    """The hidden layer that is read; by default the first linear one, for `paper` the last."""
+    concepts: int | None = Field(None, ge=2, le=MOST + 1)
+    """M; by default one more than the directions clients differ in, for `paper` 10."""
+    dimensions: int | None = Field(None, ge=1, le=MOST)
+    """Of the space of concepts; by default where discriminants fall clearly, for `paper` 10."""
+    iota: float = Field(0.1, gt=0)
+    """ι of `paper`: how fast a sample stops belonging to a concept with distance."""
+    kappa: float = Field(0.05, ge=0, lt=1)
+    """κ of `paper`: what a moving average keeps of the batches before."""
+    gamma: float = Field(0.1, ge=0)
+    """γ of `unified`: how fast concepts follow their clients."""
+    feed: bool = False
+    """Whether the classifier of `paper` is given p̂ beside the features."""
+
+    @model_validator(mode="after")
+    def _feeds_what_is_there(self) -> Self:
+        if self.feed and self.variant != "paper":
+            raise ValueError(
+                "feed needs concepts during training, and variant 'duotone' finds them afterwards; "
+                "drop feed, or add --set variant=paper"
+            )
+        return self
+
+
+# -- loss and moving averages
+
+
+def preference_loss(estimated: Tensor, preference: Tensor) -> Tensor:
+    """Return l_p: the squared distance of the samples' p̂ from the client's p, mean of a batch."""
+    return (estimated - preference).square().sum(dim=1).mean()
+
+
+class Moving:
+    """The moving averages S, C and N: Eq. (6.6) to (6.8).
+
+    Args:
+        kappa: What is kept of the batches before.
+    """
+
+    def __init__(self, kappa: float) -> None:
+        self.kappa = kappa
+        self.mass: Tensor | float = 0.0
+        self.places: Tensor | float = 0.0
+        self.count = 0.0
+
+    def add(self, shares: Tensor, places: Tensor) -> None:
+        """Take in one batch: its responsibilities and its places."""
+        keep, new = self.kappa, 1 - self.kappa
+        self.mass = self.mass * keep + shares.sum(dim=0) * new
+        self.places = self.places * keep + shares.T @ places * new
+        self.count = self.count * keep + len(shares) * new
+
+    @property
+    def weights(self) -> Tensor:
+        """Of the concepts, v = S / N: Eq. (6.9)."""
+        return torch.as_tensor(self.mass) / self.count
+
+
+# -- the method
+
+
+class FedVC(Method):
+    """Train one model; explain its clients as mixtures of concepts."""
+
+    name = "fedvc"
+    title = "one shared model whose clients are explained as mixtures of concepts"
+    paper = "Yan, Towards Explainable Personalisation for Federated Learning, thesis 2024, ch. 6"
+    Config = FedVCConfig
+    config: FedVCConfig
+    newcomer_rules = ("label-free", "zero-shot")
+
+    def build(self, data: DataInfo) -> nn.Module:
+        """Build the network, with concepts at the layer after the one that is read."""
+        model = super().build(data)
+        config, is_paper = self.config, self.config.variant == "paper"
+        name = self._name(model)
+        layer = model.get_submodule(name)
+        assert isinstance(layer, nn.Linear)
+        new = ConceptLinear(
+            layer,
+            (config.dimensions or 10) if is_paper else MOST,
+            (config.concepts or 10) if is_paper else MOST + 1,
+            learns_projection=is_paper,
+            learns_centres=is_paper and config.learning == "unified",
+            feeds=config.feed,
+        )
+        if is_paper:
+            new.sharpness.fill_(config.iota)
+        else:  # nothing is there before training is over
+            for buffer in (new.projection, new.projection_bias, new.centres, new.shares):
+                buffer.zero_()
+            new.weights.zero_()
+        replace_layer(model, name, new)
+        return model
+
+    def _name(self, model: nn.Module) -> str:
+        """Return what the layer is called that is given what is read."""
+        if self.config.variant == "paper" and self.config.layer is None:
+            layer_after(model, None)  # there must be something to read
+            return self.head
+        return layer_after(model, self.config.layer)
+
+    def _layer(self, model: nn.Module) -> ConceptLinear:
+        layer = model.get_submodule(self._name(model))
+        assert isinstance(layer, ConceptLinear)
+        return layer
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Keep the client's weights of the concepts."""
+        is_weights = isinstance(owner, ConceptLinear) and name.rpartition(".")[2] == "weights"
+        return super().is_shared(name, owner) and not is_weights
+
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train as in FedAvg; as printed, towards the client's preference as well."""
+        if self.config.variant != "paper":
+            return super().client_update(server, client, data, info)
+        model = self.load(self.personal(server, client), info.data)
+        layer = self._layer(model)
+        layer.weights.copy_(self._moving_weights(model, data))
+        is_unified = self.config.learning == "unified"
+        seen = Moving(self.config.kappa)
+
+        def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+            given: list[Tensor] = []
+            hook = layer.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+            with hook:
+                value = task_loss(model, x, y)
+            places = layer.places(given[0])
+            estimated, preference = layer.preference(places), layer.weights @ layer.centres
+            value = value + preference_loss(estimated, preference.detach())
+            if is_unified:  # Eq. (6.12)
+                return value + self.config.gamma * preference_loss(estimated.detach(), preference)
+            with torch.no_grad():
+                shares = responsibilities(places, layer.centres, layer.sharpness, layer.weights)
+                seen.add(shares, places.detach())
+            return value
+
+        trained = train(model, data, self.config, info, loss=loss)
+        shared, local = self.split(model)
+        extra = {}
+        if not is_unified:
+            extra = {
+                "mass": stored(torch.as_tensor(seen.mass)),
+                "places": stored(torch.as_tensor(seen.places)),
+            }
+        metrics = {"train_loss": trained}
+        return ClientUpdate(data.client, shared, len(data), extra, metrics), ClientState(local)
+
+    @torch.no_grad()
+    def _moving_weights(self, model: nn.Module, data: ClientData) -> Tensor:
+        """Return v after a pass over all samples: the first loop of Algorithms 8 and 9."""
+        layer = self._layer(model)
+        seen = Moving(self.config.kappa)
+        places = layer.places(hidden_vectors(model, layer, data.x))
+        weights = floored(layer.weights)
+        for batch in torch.split(places, self.config.batch_size):
+            seen.add(responsibilities(batch, layer.centres, layer.sharpness, weights), batch)
+            weights = floored(seen.weights)
+        return weights
+
+    def server_update(
+        self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Average what is trained; move the concepts of Algorithm 8 to their samples."""
+        new = super().server_update(server, updates, info)
+        name = self._name(self.module(info.data))
+        layer = self._layer(self.module(info.data))
+        own = {f"{name}.{key}" for key, _ in layer.named_buffers() if key != "weights"}
+        kept = {key: server.shared[key] for key in own}
+        if self.config.variant == "paper" and self.config.learning == "em":  # Eq. (6.10)
+            mass, places = (
+                torch.stack([update.extra[key] for update in updates]).sum(dim=0)
+                for key in ("mass", "places")
+            )
+            centres = f"{name}.centres"
+            kept[centres] = mean_places(mass, places, server.shared[centres])
+        return ServerState({**new.shared, **kept}, new.extra)
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Find the client's weights of the concepts from its inputs, as far as there are any."""
+        state = super().adapt(server, client, None, info)
+        if data is None:
+            return state
+        model = self.load(self.personal(server, state), info.data)
+        layer = self._layer(model)
+        if not layer.shares.any():
+            return state
+        with torch.no_grad():
+            places = layer.places(hidden_vectors(model, layer, data.x))
+            start = (layer.shares > 0).to(places)
+            found = fitted_weights(places, layer.centres, layer.sharpness, start)
+        return ClientState({f"{self._name(model)}.weights": stored(found)})
+
+    # -- concepts of a trained network, and what they are worth
+
+    def collects(self, info: RoundInfo) -> int:
+        """Ask members when training is over: for moments and sums, or for sums alone."""
+        if info.round < info.rounds:
+            return 0
+        return 1 if self.config.variant == "paper" else 1 + PASSES
+
+    def collect(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientUpdate:
+        """Return moments of the client's hidden vectors at first, and then sums over concepts."""
+        model = self.load(self.personal(server, client), info.data)
+        layer = self._layer(model)
+        hidden = hidden_vectors(model, layer, data.x)
+        if self._finds_directions(info):
+            found = moments(hidden.cpu())
+            extra = {"mean": found.mean, "covariance": found.covariance}
+            return ClientUpdate(data.client, {}, len(data), extra)
+        with torch.no_grad():
+            places = layer.places(hidden).double()
+            centres, sharpness = layer.centres.double(), layer.sharpness.double()
+            sums = sums_of(places, centres, sharpness, layer.shares > 0)
+        extra = {key: tensor.cpu() for key, tensor in sums.as_extra().items()}
+        return ClientUpdate(data.client, {}, len(data), extra)
+
+    def _finds_directions(self, info: RoundInfo) -> bool:
+        return self.config.variant == "duotone" and info.asking == 1
+
+    def pool(
+        self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
+    ) -> ServerState:
+        """Find the space of concepts, or move the concepts; keep what they are worth."""
+        if len(collected) < 2:
+            return server
+        name = self._name(self.module(info.data))
+        if self._finds_directions(info):
+            told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
+            return _with(server, name, self._first_concepts(told, info))
+        told_sums = [Sums.of_extra(u.weight, u.extra) for u in collected]
+        centres = server.shared[f"{name}.centres"].double()
+        worth = monitors(told_sums, centres)
+        together = total(told_sums)
+        found = {"shares": together.mass / together.count}
+        if self.config.variant == "duotone":
+            found["centres"] = mean_places(together.mass, together.places, centres)
+            rank = int(server.shared[f"{name}.projection"].any(dim=1).sum())
+            found["sharpness"] = best_sharpness(together, found["centres"][:, :rank])
+        extra = {
+            "spread": torch.tensor(worth.spread),
+            "information": torch.tensor(worth.information),
+            "entropy": torch.tensor(worth.entropy),
+        }
+        new = _with(server, name, found)
+        return ServerState(new.shared, {**new.extra, **extra})
+
+    def _first_concepts(self, told: list[Moments], info: RoundInfo) -> dict[str, Tensor]:
+        """Return the space of concepts, and concepts to start EM from."""
+        scatter = pooled(told)
+        values, directions = discriminants(scatter)
+        # Means of K clients differ in K − 1 directions at most.
+        most = min(MOST, len(told) - 1, len(values))
+        rank = min(self.config.dimensions or rank_at_gap(values, most), most)
+        concepts = self.config.concepts or rank + 1
+        inward = directions[:, :rank].T
+        placed = [
+            Moments(
+                client.count,
+                inward @ (client.mean - scatter.mean),
+                inward @ client.covariance @ inward.T,
+            )
+            for client in told
+        ]
+        width = directions.shape[0]
+        projection = torch.zeros(MOST, width, dtype=torch.float64)
+        projection[:rank] = inward
+        centres = torch.zeros(MOST + 1, MOST, dtype=torch.float64)
+        rng = stream(info.seed, "concepts")
+        centres[:concepts, :rank] = first_centres(placed, concepts, rng)
+        shares = torch.zeros(MOST + 1, dtype=torch.float64)
+        shares[:concepts] = 1 / concepts
+        return {
+            "projection": projection,
+            "projection_bias": -(projection @ scatter.mean),
+            "centres": centres,
+            "sharpness": torch.tensor(0.5, dtype=torch.float64),  # spread inside clients is one
+            "shares": shares,
+        }
+
+    def warnings(self, server: ServerState) -> list[str]:
+        """Return what the monitors complain of."""
+        if "spread" not in server.extra:
+            return []
+        names = ("spread", "information", "entropy")
+        found = [float(server.extra[name]) for name in names]
+        return Monitors(*found).complaints()
+
+    # -- what is read
+
+    def facts(self, model: nn.Module) -> dict[str, float]:
+        """Return the client's weights of the concepts that are there."""
+        weights = self._layer(model).weights
+        return {
+            f"concept.{number}": float(weight)
+            for number, weight in enumerate(weights, start=1)
+            if weight > 0
+        }
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the hidden vectors, and the concepts they belong to under equal weights."""
+        layer = self._layer(model)
+        hidden = head_inputs(model, layer, x).flatten(1)
+        return Latents(hidden, layer.unprejudiced(hidden))
+
+
+def _with(server: ServerState, layer: str, found: dict[str, Tensor]) -> ServerState:
+    """Return the server's state with some new tensors of a layer."""
+    new = {
+        f"{layer}.{key}": tensor.to(server.shared[f"{layer}.{key}"].dtype)
+        for key, tensor in found.items()
+    }
+    return ServerState({**server.shared, **new}, server.extra)

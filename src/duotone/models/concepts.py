@@ -1,0 +1,135 @@
+"""Concepts: places in a space of features, and how samples are spread over them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+FLOOR = 1e-4
+"""The least weight of a concept: one that has none could never get any back."""
+_STEPS = 100
+_STILL = 1e-5
+
+
+def responsibilities(
+    places: Tensor, centres: Tensor, sharpness: Tensor | float, weights: Tensor
+) -> Tensor:
+    """Return how much of each sample belongs to each concept: Eq. (6.1) of FedVC.
+
+    This is a mixture of Gaussians around the centres, of variance 1 / (2 ``sharpness``). Concepts
+    of weight zero are not there.
+
+    Args:
+        places: ẑ, ``(samples, dimensions)``.
+        centres: ``(concepts, dimensions)``.
+        sharpness: ι.
+        weights: v, the concepts' weights before a sample is seen.
+    """
+    # Not by torch.cdist: its gradient is not finite where a sample lies on a centre.
+    distances = (places.unsqueeze(1) - centres).square().sum(dim=2)
+    return (weights.log() - sharpness * distances).softmax(dim=1)
+
+
+def floored(weights: Tensor) -> Tensor:
+    """Return weights that sum to one, none of a concept that is there below the floor."""
+    raised = torch.where(weights > 0, weights.clamp_min(FLOOR), 0.0)
+    return raised / raised.sum()
+
+
+def fitted_weights(
+    places: Tensor, centres: Tensor, sharpness: Tensor | float, start: Tensor
+) -> Tensor:
+    """Return the weights under which some samples are likeliest, by EM with fixed concepts.
+
+    Args:
+        places: ẑ, ``(samples, dimensions)``.
+        centres: ``(concepts, dimensions)``.
+        sharpness: ι.
+        start: Weights to start from; concepts of weight zero stay out.
+    """
+    weights = floored(start)
+    for _ in range(_STEPS):
+        new = floored(responsibilities(places, centres, sharpness, weights).mean(dim=0))
+        if (new - weights).abs().max() < _STILL:
+            return new
+        weights = new
+    return weights
+
+
+class ConceptLinear(nn.Linear):
+    """A linear layer whose inputs are also placed among concepts.
+
+    Args:
+        layer: The layer it takes the place of; it computes the same.
+        dimensions: Of the space that concepts lie in.
+        concepts: How many there can be.
+        learns_projection: Whether the way into that space is a parameter or set from outside.
+        learns_centres: The same of the concepts.
+        feeds: Whether the layer is also given the concepts a sample belongs to, p̂ = Σ s c.
+    """
+
+    def __init__(
+        self,
+        layer: nn.Linear,
+        dimensions: int,
+        concepts: int,
+        *,
+        learns_projection: bool = False,
+        learns_centres: bool = False,
+        feeds: bool = False,
+    ) -> None:
+        width, height, given = layer.in_features, layer.out_features, layer.weight
+        wide = width + dimensions if feeds else width
+        super().__init__(wide, height, layer.bias is not None, given.device, given.dtype)
+        with torch.no_grad():
+            self.weight[:, :width] = given
+            if layer.bias is not None:
+                self.bias.copy_(layer.bias)
+        self.feeds = feeds
+        start = nn.Linear(width, dimensions).to(given)  # PyTorch's usual initial scale
+        centres = torch.randn(concepts, dimensions).to(given)
+        self._own("projection", start.weight, learns=learns_projection)
+        self._own("projection_bias", start.bias, learns=learns_projection)
+        self._own("centres", centres, learns=learns_centres)
+        uniform = torch.full((concepts,), 1 / concepts).to(given)
+        self.register_buffer("sharpness", torch.tensor(0.5).to(given))
+        self.register_buffer("shares", uniform)
+        self.register_buffer("weights", uniform.clone())
+        self.projection: Tensor
+        self.projection_bias: Tensor
+        self.centres: Tensor
+        self.sharpness: Tensor
+        self.shares: Tensor
+        """Of each concept among all samples; zero for those that are not there."""
+        self.weights: Tensor
+        """Of each concept among the samples of whoever uses the model."""
+
+    def _own(self, name: str, value: Tensor, *, learns: bool) -> None:
+        if learns:
+            self.register_parameter(name, nn.Parameter(value.detach().clone()))
+        else:
+            self.register_buffer(name, value.detach().clone())
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return W z + b, or W [z; p̂] + b."""
+        if self.feeds:
+            z = torch.cat([z, self.preference(self.places(z))], dim=1)
+        return super().forward(z)
+
+    def places(self, z: Tensor) -> Tensor:
+        """Return ẑ: where inputs lie among the concepts."""
+        return nn.functional.linear(z, self.projection, self.projection_bias)
+
+    def preference(self, places: Tensor) -> Tensor:
+        """Return p̂ = Σ s c of samples; concepts themselves are not taught by it."""
+        centres = self.centres.detach()
+        return responsibilities(places, centres, self.sharpness, self.weights) @ centres
+
+    def unprejudiced(self, z: Tensor) -> Tensor:
+        """Return how much of each input belongs to each concept if all are equally likely.
+
+        With the weights of whoever holds a sample the answer would contain the question.
+        """
+        there = (self.shares > 0).to(self.shares)
+        found = responsibilities(self.places(z), self.centres, self.sharpness, there)
+        return found[:, self.shares > 0]
