@@ -13,6 +13,7 @@ from duotone.federation.alignment import (
     Moments,
     above_noise,
     budget_of,
+    chance_level,
     discriminants,
     moments,
     noise_scale,
@@ -106,6 +107,28 @@ def test_the_rank_is_where_discriminants_fall_clearly(values, most, rank):
 def test_four_groups_differ_in_three_directions():
     values, _ = discriminants(pooled([moments(rows) for rows in scattered(3, samples=2000)]))
     assert rank_at_gap(values, 9) == 3
+
+
+def test_few_clients_that_differ_in_one_direction_do_not_pass_for_many_groups():
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(6, 200, 20, generator=generator, dtype=torch.float64)
+    drawn[3:, :, 0] += 4
+    told = [moments(rows) for rows in drawn]
+    values, _ = discriminants(pooled(told))
+    most = len(told) - 1
+    # Means of K clients never differ in a K-th direction; that fall is clear but says nothing.
+    assert rank_at_gap(values, most) == most
+    assert rank_at_gap(values, most, chance_level(told)) == 1
+
+
+def test_chance_is_what_alike_clients_reach():
+    generator = torch.Generator().manual_seed(0)
+    told = [
+        moments(torch.randn(300, 40, generator=generator, dtype=torch.float64)) for _ in range(20)
+    ]
+    largest = float(discriminants(pooled(told))[0][0])
+    assert chance_level(told) == pytest.approx((19**0.5 + 40**0.5) ** 2 / 6000)
+    assert 0.6 * chance_level(told) < largest < 1.1 * chance_level(told)
 
 
 def test_an_orthonormal_basis_keeps_sides():

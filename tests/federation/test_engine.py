@@ -131,6 +131,25 @@ def test_statistics_are_collected_from_all_members_and_bad_ones_refused(populati
     assert third.server.extra["total"] == sum(update.weight for update in second.collected)
 
 
+class Twice(Counting):
+    """Asks twice: the second time for what the server made of the first answers."""
+
+    def collects(self, info):
+        return 2
+
+    def collect(self, server, client, data, info):
+        told = float(len(data)) if info.asking == 1 else 2 * float(server.extra["total"])
+        return ClientUpdate(data.client, {}, len(data), {"size": torch.tensor(told)})
+
+
+def test_members_can_be_asked_again_about_what_they_told(population):
+    (result,) = federate(Twice(FedAvg.Config(), mlp), population, rounds=1)
+    clients = [update.client for update in result.collected]
+    assert clients == ["c0", "c1", "c2"] * 2
+    total = sum(update.weight for update in result.collected[:3])
+    assert result.server.extra["total"] == 3 * 2 * total
+
+
 def test_a_round_without_any_good_update_stops_with_advice():
     population = make_population(members=1, newcomers=0)
     method = FedAvg(FedAvg.Config(lr=1e30), mlp)

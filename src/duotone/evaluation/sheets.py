@@ -20,7 +20,7 @@ from duotone.partition.partition import Population
 from duotone.types import DataInfo
 
 Images: TypeAlias = NDArray[np.uint8]
-Section: TypeAlias = Literal["traversals", "manifolds", "swaps"]
+Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "concepts"]
 
 _CLIENTS = 5
 _STEPS = 9

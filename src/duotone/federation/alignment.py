@@ -156,7 +156,18 @@ def discriminants(scatter: Scatter, ridge: float = RIDGE) -> tuple[Tensor, Tenso
     return values.flip(0).clamp_min(0), directions
 
 
-def rank_at_gap(values: Tensor, most: int) -> int:
+def chance_level(clients: Sequence[Moments]) -> float:
+    """Return about the largest λ that clients have which differ in nothing but who drew which.
+
+    Means of n vectors stray by S_W / n. In units of S_W the clients' means then scatter like a
+    Wishart matrix, whose largest eigenvalue is near (√(K − 1) + √d)² for K clients, divided here by
+    the number of all vectors.
+    """
+    total = sum(client.count for client in clients)
+    return (math.sqrt(len(clients) - 1) + math.sqrt(len(clients[0].mean))) ** 2 / total
+
+
+def rank_at_gap(values: Tensor, most: int, chance: float = 0.0) -> int:
     """Return how many discriminants stand out: those before the last clear fall of λ.
 
     A fall is clear if λ becomes less than a fifth. Without one, the largest fall counts.
@@ -164,11 +175,13 @@ def rank_at_gap(values: Tensor, most: int) -> int:
     Args:
         values: All λ, falling.
         most: An upper limit; means of K clients differ in at most K − 1 directions.
+        chance: What λ can be by chance; falls below that are none.
     """
     most = min(most, len(values) - 1)
     if most < 1:
         return 1
-    falls = values[:most] / values[1 : most + 1].clamp_min(values[0] * 1e-9)
+    seen = values.clamp_min(max(chance, float(values[0]) * 1e-9))
+    falls = seen[:most] / seen[1 : most + 1]
     clear = (falls > _CLEAR_GAP).nonzero().flatten()
     return int(clear[-1] if len(clear) else falls.argmax()) + 1
 

@@ -186,6 +186,10 @@ class Method(ABC):
         """Return the server's state when it has put the members' statistics together."""
         return server
 
+    def monitors(self, server: ServerState) -> dict[str, float]:
+        """Return numbers about a trained model that stand beside its scores."""
+        return {}
+
     def warnings(self, server: ServerState) -> list[str]:
         """Return what the user must know about a trained model before trusting it."""
         return []
@@ -322,6 +326,15 @@ class Decodes(Protocol):
 
     def decode(self, model: nn.Module, latents: Latents) -> Tensor:
         """Return samples of the form the model is given, images in [0, 1]."""
+        ...
+
+
+@runtime_checkable
+class FindsConcepts(Protocol):
+    """A method that places samples among concepts; its facts are a client's weights of them."""
+
+    def nearness(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return how near samples lie to each concept: logarithms of densities, but a constant."""
         ...
 
 

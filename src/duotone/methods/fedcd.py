@@ -56,6 +56,7 @@ from duotone.federation.alignment import (
     Scatter,
     above_noise,
     budget_of,
+    chance_level,
     discriminants,
     moments,
     noise_scale,
@@ -309,9 +310,9 @@ class FedCD(Method):
         }
         extra = dict(server.extra)
         if self.config.variant == "paper":
-            new = self._incremental(scatter, extra, len(collected))
+            new = self._incremental(scatter, extra, told)
         else:
-            new = self._exact(scatter, params["basis"], len(collected))
+            new = self._exact(scatter, params["basis"], told)
             params["weight"], params["local_weight"] = expressed(
                 params["weight"], params["local_weight"], params["basis"], new
             )
@@ -338,25 +339,27 @@ class FedCD(Method):
         assert isinstance(layer, AlignedLinear)
         return layer
 
-    def _rank(self, values: Tensor, members: int) -> int:
+    def _rank(self, values: Tensor, told: list[Moments]) -> int:
         # Means of K clients differ in K − 1 directions at most.
-        most = min(MOST, members - 1, len(values))
-        return min(self.config.rank or rank_at_gap(values, most), most)
+        most = min(MOST, len(told) - 1, len(values))
+        return min(self.config.rank or rank_at_gap(values, most, chance_level(told)), most)
 
-    def _exact(self, scatter: Scatter, old: Tensor, members: int) -> Tensor:
+    def _exact(self, scatter: Scatter, old: Tensor, told: list[Moments]) -> Tensor:
         """Return P as the solution of Eq. (5.3), orthonormal and turned to the one before."""
         values, directions = discriminants(scatter)
-        rank = self._rank(values, members)
+        rank = self._rank(values, told)
         basis = orthonormal(directions[:, :rank])
         before = old[:, old.any(dim=0)]
         if before.shape == basis.shape:
             basis = turned_to(basis, before)
         return _padded(basis)
 
-    def _incremental(self, scatter: Scatter, state: dict[str, Tensor], members: int) -> Tensor:
+    def _incremental(
+        self, scatter: Scatter, state: dict[str, Tensor], told: list[Moments]
+    ) -> Tensor:
         """Return P = ΨΦ, made orthonormal, after some steps of the rule; keep Ψ and Φ."""
         size = len(scatter.mean)
-        rank = self._rank(discriminants(scatter)[0], members)
+        rank = self._rank(discriminants(scatter)[0], told)
         if "psi" not in state or state["phi"].shape[1] != rank:
             state["psi"] = torch.eye(size, dtype=torch.float64)
             state["phi"] = torch.eye(size, rank, dtype=torch.float64)

@@ -51,6 +51,7 @@ from torch import Tensor, nn
 
 from duotone.federation.alignment import (
     Moments,
+    chance_level,
     discriminants,
     moments,
     pooled,
@@ -294,7 +295,8 @@ class FedVC(Method):
             places = layer.places(hidden_vectors(model, layer, data.x))
             start = (layer.shares > 0).to(places)
             found = fitted_weights(places, layer.centres, layer.sharpness, start)
-        return ClientState({f"{self._name(model)}.weights": stored(found)})
+        own = {**state.local, f"{self._name(model)}.weights": stored(found)}
+        return ClientState(own, state.extra)
 
     # -- concepts of a trained network, and what they are worth
 
@@ -358,7 +360,7 @@ class FedVC(Method):
         values, directions = discriminants(scatter)
         # Means of K clients differ in K − 1 directions at most.
         most = min(MOST, len(told) - 1, len(values))
-        rank = min(self.config.dimensions or rank_at_gap(values, most), most)
+        rank = min(self.config.dimensions or rank_at_gap(values, most, chance_level(told)), most)
         concepts = self.config.concepts or rank + 1
         inward = directions[:, :rank].T
         placed = [
@@ -385,24 +387,30 @@ class FedVC(Method):
             "shares": shares,
         }
 
+    def monitors(self, server: ServerState) -> dict[str, float]:
+        """Return how far concepts are apart, what they tell, and how undecided samples are."""
+        names = ("spread", "information", "entropy")
+        return {f"concepts.{n}": float(server.extra[n]) for n in names if n in server.extra}
+
     def warnings(self, server: ServerState) -> list[str]:
         """Return what the monitors complain of."""
-        if "spread" not in server.extra:
-            return []
-        names = ("spread", "information", "entropy")
-        found = [float(server.extra[name]) for name in names]
-        return Monitors(*found).complaints()
+        found = self.monitors(server).values()
+        return Monitors(*found).complaints() if found else []
 
     # -- what is read
 
     def facts(self, model: nn.Module) -> dict[str, float]:
         """Return the client's weights of the concepts that are there."""
-        weights = self._layer(model).weights
-        return {
-            f"concept.{number}": float(weight)
-            for number, weight in enumerate(weights, start=1)
-            if weight > 0
-        }
+        layer = self._layer(model)
+        weights = layer.weights[layer.shares > 0]
+        return {f"concept.{number}": float(weight) for number, weight in enumerate(weights)}
+
+    def nearness(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return −ι‖ẑ − c‖² for the concepts that are there."""
+        layer = self._layer(model)
+        places = layer.places(head_inputs(model, layer, x).flatten(1))
+        centres = layer.centres[layer.shares > 0]
+        return -layer.sharpness * (places.unsqueeze(1) - centres).square().sum(dim=2)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the hidden vectors, and the concepts they belong to under equal weights."""

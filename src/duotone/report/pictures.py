@@ -2,9 +2,9 @@
 
 A run folder may hold ``figures/figures.json``, a list of tables with the keys ``file`` (a PNG
 beside it), ``title``, ``caption`` (what to look for), ``mislead`` (how it can mislead) and
-``section`` (one of traversals, manifolds, swaps). ``swap.json`` has ``matrix``, a list of tables
-with the keys ``content_client``, ``style_client``, ``label`` and ``style``: how well a pair of
-clients swaps, null where that is unknown.
+``section`` (one of traversals, manifolds, swaps, concepts). ``swap.json`` has ``matrix``, a list of
+tables with the keys ``content_client``, ``style_client``, ``label`` and ``style``: how well a pair
+of clients swaps, null where that is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import polars as pl
 
 from duotone.errors import RunError
 
-SECTIONS = ("swaps", "manifolds", "traversals")
+SECTIONS = ("swaps", "manifolds", "traversals", "concepts")
 MOST_BYTES = 2_000_000
 """All pictures together; a report stays below 8 MB."""
 _KEYS = ("file", "title", "caption", "mislead", "section")
@@ -37,7 +37,7 @@ class StoredPicture:
     """A picture of a run folder.
 
     Attributes:
-        section: Where it belongs: traversals, manifolds or swaps.
+        section: Where it belongs: one of :data:`SECTIONS`.
         title: What it is.
         look: What to look for.
         mislead: How it can mislead.

@@ -10,7 +10,7 @@ import polars as pl
 
 from duotone.report.maps import MOST_POINTS, code_maps, comparable, is_alive
 from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
-from duotone.report.pictures import SECTIONS, stored_pictures, swap_table
+from duotone.report.pictures import stored_pictures, swap_table
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.subject import Subject
 from duotone.report.tables import PROBES, probe_table
@@ -49,9 +49,9 @@ _PROBE_WORDS = {
     "untrained": "untrained",
 }
 _PICTURES = {
-    "traversals": "Traversals",
-    "manifolds": "Manifolds",
     "swaps": "Swaps",
+    "manifolds": "Manifolds",
+    "traversals": "Traversals",
 }
 
 
@@ -257,7 +257,7 @@ def picture_section(folder: Path) -> Section:
     """Return the pictures a method left in its run folder, and the swap matrix."""
     pictures, left_out = stored_pictures(folder)
     blocks: list[Block] = []
-    for name in SECTIONS:
+    for name in _PICTURES:
         blocks += [
             Picture(f"{_PICTURES[name]}: {item.title}", (("", item.uri),), item.look, item.mislead)
             for item in pictures

@@ -14,6 +14,7 @@ from duotone.data.dataset import Array
 from duotone.evaluation.vote import Election
 from duotone.partition.lines import Example
 from duotone.report import figures, tables
+from duotone.report.concepts import concept_section
 from duotone.report.holdings import partition_figure
 from duotone.report.inks import titled
 from duotone.report.maps import comparable, is_alive
@@ -46,6 +47,7 @@ def run_page(subject: Subject, folder: Path) -> Page:
         learning_section(subject),
         client_section(subject),
         newcomer_section(subject),
+        concept_section(subject, folder),
         separation_section(subject),
         map_section(subject),
         picture_section(folder),
@@ -134,9 +136,8 @@ def setup_section(subject: Subject) -> Section:
             for part in ("shared", "local")
         ),
     ]
-    blocks: list[Block] = [
-        Grid("setup", PlainTable("What was run", ("setting", "value"), tuple(rows)))
-    ]
+    blocks: list[Block] = [Note(line) for line in subject.summary.get("warnings", [])]
+    blocks += [Grid("setup", PlainTable("What was run", ("setting", "value"), tuple(rows)))]
     holdings = subject.holdings
     if holdings.lines:
         data = pl.DataFrame(

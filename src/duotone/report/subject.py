@@ -30,6 +30,7 @@ class Subject:
         summary: The scores.
         latents: The codes, or ``None`` if none were kept.
         holdings: Who holds what.
+        concepts: What clients are mixtures of, if the method finds concepts.
     """
 
     config: RunConfig
@@ -38,6 +39,7 @@ class Subject:
     summary: Mapping[str, Any]
     latents: Mapping[str, Array] | None
     holdings: Holdings
+    concepts: Mapping[str, Any] | None = None
 
     @property
     def metric(self) -> str:
@@ -101,7 +103,7 @@ def read_subject(run: Run) -> Subject:
     facts = run.folder.facts()
     latents = _latents(run)
     holdings = read_holdings(run.config, facts, latents)
-    return Subject(run.config, facts, run.metrics, run.summary, latents, holdings)
+    return Subject(run.config, facts, run.metrics, run.summary, latents, holdings, run.concepts)
 
 
 def _latents(run: Run) -> Mapping[str, Array] | None:

@@ -88,6 +88,11 @@ class Run:
         """Representations of some samples of every client."""
         return self.folder.latents()
 
+    @cached_property
+    def concepts(self) -> dict[str, Any] | None:
+        """What clients are mixtures of, for methods that find concepts."""
+        return self.folder.concepts()
+
     def report(self, out: str | Path | None = None) -> Path:
         """Write the report, by default ``report.html`` in the run's folder; return its path."""
         # Named, not imported: reports are made from runs, and so stand above them.

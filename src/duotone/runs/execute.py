@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
+from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
-from duotone.evaluation.summary import headline, selected_round, summarise
+from duotone.evaluation.summary import Score, headline, selected_round, summarise
 from duotone.evaluation.vote import Election, vote
 from duotone.federation.backends import Backend
 from duotone.federation.engine import (
@@ -29,7 +30,12 @@ from duotone.federation.store import FolderStore
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
-from duotone.runs.separation import measure_latents, measure_swaps, separation_rows
+from duotone.runs.separation import (
+    measure_concepts,
+    measure_latents,
+    measure_swaps,
+    separation_rows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +201,19 @@ def _finish(
             found |= swaps.scores
             folder.write_swaps(swaps)
             folder.write_sheets(sheets)
+        placed = measure_concepts(plan, serving, clients, store, backend)
+        if placed is not None:
+            concepts, told = placed
+            found |= told
+            folder.write_concepts(concepts)
+            if plan.population.info.is_image:
+                folder.write_sheets([concept_sheet(concepts, plan.population)])
         folder.append_metrics(separation_rows(found, manifest.round))
         scores |= found
+    scores |= {
+        name: Score(value, 0.0, "reference", len(plan.population.partition.members))
+        for name, value in plan.method.monitors(store.server()).items()
+    }
     folder.write_summary(
         {
             "scores": {name: score.as_json() for name, score in scores.items()},
@@ -204,6 +221,7 @@ def _finish(
             "rounds": manifest.round,
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
+            "warnings": plan.method.warnings(store.server()),
             **({} if elected is None else {"election": elected.as_json()}),
         }
     )

@@ -7,7 +7,8 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   summary.json    scores with their direction and spread
   latents.npz     representations of some samples of every client
   swap.json       how well pairs of clients swap codes, if the method has a decoder
-  figures/        pictures of what the codes draw, likewise
+  concepts.json   clients' weights of concepts, if the method finds any
+  figures/        pictures of what the codes draw, or of concepts
   checkpoints/    the last committed round
   log.txt         what was said while it ran
 """
@@ -33,6 +34,7 @@ from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
+from duotone.evaluation.concepts import Concepts
 from duotone.evaluation.sheets import Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
@@ -204,6 +206,19 @@ class RunFolder:
         """Write ``swap.json``."""
         content = {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
         write_atomically(self.path / "swap.json", (json.dumps(content, indent=2) + "\n").encode())
+
+    def write_concepts(self, concepts: Concepts) -> None:
+        """Write ``concepts.json``."""
+        content = json.dumps(concepts.as_json()) + "\n"
+        write_atomically(self.path / "concepts.json", content.encode())
+
+    def concepts(self) -> dict[str, Any] | None:
+        """Return what clients are mixtures of; ``None`` for methods without concepts.
+
+        Raises:
+            RunError: The file is damaged.
+        """
+        return self._json("concepts.json") if (self.path / "concepts.json").exists() else None
 
     def write_sheets(self, sheets: Sequence[Sheet]) -> None:
         """Write pictures into ``figures``, with a list that says what each of them shows."""

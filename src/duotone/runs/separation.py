@@ -9,6 +9,12 @@ import numpy as np
 
 from duotone.data.dataset import Array
 from duotone.evaluation.clients import Row, Serving
+from duotone.evaluation.concepts import (
+    Concepts,
+    concept_scores,
+    domain_shares,
+    find_concepts,
+)
 from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
@@ -18,7 +24,7 @@ from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.engine import ClientStates, MemoryStates, federate
-from duotone.federation.method import Decodes
+from duotone.federation.method import Decodes, FindsConcepts
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
@@ -88,6 +94,20 @@ def measure_swaps(
     with one_thread():
         sheets = draw_sheets(method, holders, population) if population.info.is_image else []
     return found, sheets
+
+
+def measure_concepts(
+    plan: Plan, serving: Serving, clients: Sequence[str], states: ClientStates, backend: Backend
+) -> tuple[Concepts, dict[str, Score]] | None:
+    """Find what clients are mixtures of and how true that is, if the method has concepts."""
+    if not isinstance(plan.method, FindsConcepts):
+        return None
+    population = plan.population
+    found = find_concepts(serving, clients, population, states, backend, plan.config.latents)
+    if found is None:
+        return None
+    mixes = {client: domain_shares(population, client) for client in clients}
+    return found, concept_scores(found, mixes, plan.config.seed)
 
 
 def separation_rows(scores: dict[str, Score], round: int) -> list[Row]:

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from federations import make_population, two_worlds
+from pydantic import ValidationError
+from torch import nn
+
+from duotone.errors import ConfigError
+from duotone.evaluation.clients import Serving
+from duotone.federation.backends import ClientTask
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.method import as_network
+from duotone.methods.fedavg import FedAvg
+from duotone.methods.fedvc import PASSES, FedVC, FedVCConfig, Moving, preference_loss
+from duotone.models.classifiers import cnn_bn, mlp
+from duotone.models.concepts import ConceptLinear
+from duotone.types import ClientUpdate, DataInfo, RoundInfo
+
+SMALL = DataInfo((1, 8, 8), "classes", 4)
+
+
+def make(model=cnn_bn, **settings):
+    return FedVC(FedVCConfig(**settings), as_network(model))
+
+
+def layer_of(model: nn.Module) -> ConceptLinear:
+    (found,) = (module for module in model.modules() if isinstance(module, ConceptLinear))
+    return found
+
+
+# -- loss and averages
+
+
+def test_preference_loss_by_hand():
+    estimated = torch.tensor([[1.0, 2.0], [0.0, 0.0]])
+    assert float(preference_loss(estimated, torch.tensor([1.0, 0.0]))) == (4 + 1) / 2
+
+
+def test_moving_averages_by_hand():
+    seen = Moving(kappa=0.25)
+    seen.add(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([[2.0], [4.0]]))
+    seen.add(torch.tensor([[0.0, 1.0]]), torch.tensor([[8.0]]))
+    # S: 0.25 · 0.75 · [1.5, 0.5] + 0.75 · [0, 1]; C: 0.25 · 0.75 · [5, 1] + 0.75 · [0, 8].
+    assert seen.mass.tolist() == pytest.approx([0.28125, 0.84375])
+    assert seen.places.flatten().tolist() == pytest.approx([0.9375, 6.1875])
+    assert seen.count == pytest.approx(0.25 * 0.75 * 2 + 0.75)
+    assert seen.weights.tolist() == pytest.approx([0.25, 0.75])
+
+
+def test_the_last_batch_is_nearly_all_that_the_printed_average_keeps():
+    seen = Moving(kappa=0.05)
+    for _ in range(20):
+        seen.add(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0]]))
+    seen.add(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0]]))
+    assert float(seen.weights[1]) == pytest.approx(0.95, abs=1e-6)
+
+
+# -- as printed
+
+
+def test_the_printed_head_is_on_the_features_and_a_hidden_layer_by_wish():
+    assert isinstance(make(variant="paper").build(SMALL).head, ConceptLinear)
+    model = make(mlp, variant="paper", layer="fc1").build(SMALL)
+    assert isinstance(model.fc2, ConceptLinear)
+
+
+def test_printed_sizes():
+    layer = layer_of(make(variant="paper").build(SMALL))
+    assert tuple(layer.centres.shape) == (10, 10)
+    assert float(layer.sharpness) == pytest.approx(0.1)
+
+
+def test_the_server_moves_concepts_to_the_mean_of_their_samples():
+    method = make(variant="paper", concepts=2, dimensions=1)
+    info = RoundInfo(1, 5, 0, SMALL)
+    server = method.start(info)
+    before = server.shared["head.centres"]
+
+    def update(client, mass, places):
+        extra = {"mass": torch.tensor(mass), "places": torch.tensor(places)}
+        return ClientUpdate(client, server.shared, 10, extra)
+
+    new = method.server_update(
+        server,
+        [update("a", [1.0, 0.0], [[2.0], [0.0]]), update("b", [3.0, 0.0], [[6.0], [0.0]])],
+        info,
+    )
+    assert new.shared["head.centres"].flatten().tolist() == [2.0, float(before[1])]
+
+
+def test_concepts_stay_put_while_a_client_trains_as_printed():
+    population = make_population()
+    method = make(variant="paper")
+    info = RoundInfo(1, 5, 0, population.info)
+    server = method.start(info)
+    client = method.adapt(server, None, None, info)
+    update, state = method.client_update(server, client, population.data("c0"), info)
+    assert torch.equal(update.shared["head.centres"], server.shared["head.centres"])
+    assert not torch.equal(update.shared["head.projection"], server.shared["head.projection"])
+    assert list(state.local) == ["head.weights"]
+    assert "head.weights" not in update.shared
+    assert set(update.extra) == {"mass", "places"}
+
+
+def test_unified_learning_moves_concepts_by_gradients_and_gamma_zero_does_not():
+    population = make_population()
+    info = RoundInfo(1, 5, 0, population.info)
+    moved = {}
+    for gamma in (0.0, 0.5):
+        method = make(variant="paper", learning="unified", gamma=gamma)
+        server = method.start(info)
+        client = method.adapt(server, None, None, info)
+        update, _ = method.client_update(server, client, population.data("c0"), info)
+        before = server.shared["head.centres"]
+        moved[gamma] = float((update.shared["head.centres"] - before).abs().max())
+        assert not update.extra
+    assert moved[0.0] == 0
+    assert moved[0.5] > 0
+
+
+def test_a_fed_classifier_depends_on_the_client():
+    method = make(variant="paper", feed=True, iota=1.0)
+    info = RoundInfo(1, 5, 0, SMALL)
+    server = method.start(info)
+    x = torch.rand(3, 1, 8, 8)
+    outputs = []
+    for first in (0.99, 0.01):
+        weights = torch.tensor([first, *[(1 - first) / 9] * 9])
+        model = method.load({**server.shared, "head.weights": weights}, SMALL).eval()
+        outputs.append(method.predict(model, x))
+    assert not torch.allclose(*outputs)
+
+
+def test_only_the_printed_classifier_can_be_fed():
+    with pytest.raises(ValidationError, match="variant=paper"):
+        FedVCConfig(feed=True)
+
+
+def test_the_collapse_of_the_printed_defaults_is_detected():
+    population = two_worlds()
+    method = make(mlp, variant="paper")
+    *_, last = federate(method, population, rounds=5, states=MemoryStates())
+    lines = " ".join(method.warnings(last.server))
+    assert "collapsed" in lines
+    assert "all concepts alike" in lines
+    assert method.monitors(last.server)["concepts.spread"] < 0.1
+
+
+# -- made to work
+
+
+def test_training_is_that_of_fedavg_bit_for_bit():
+    population = make_population()
+    ours = list(federate(make(), population, rounds=3, sampled=2))[-1].server.shared
+    theirs = list(federate(FedAvg(FedAvg.Config(), cnn_bn), population, rounds=3, sampled=2))
+    for name, tensor in theirs[-1].server.shared.items():
+        assert torch.equal(ours[name], tensor), name
+
+
+def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
+    population = make_population()
+    first, last = federate(make(), population, rounds=2)
+    assert not first.collected
+    assert len(last.collected) == (1 + PASSES) * len(population.partition.members)
+    forms = [set(update.extra) for update in last.collected]
+    assert forms[0] == {"mean", "covariance"}
+    assert forms[-1] == {"mass", "places", "squares", "entropy"}
+    largest = max(t.numel() for t in last.collected[-1].extra.values())
+    assert largest == last.server.shared["head.centres"].numel()
+
+
+@pytest.mark.parametrize("mixed", [0.5, 0.25])
+def test_concepts_are_the_worlds_and_newcomers_are_mixtures_of_them(mixed):
+    population = two_worlds(mixed)
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=3, states=MemoryStates())
+    assert method.warnings(last.server) == []
+    assert method.monitors(last.server)["concepts.information"] > 0.5
+    serving = Serving(last.server, last.info, "label-free")
+    weights = {}
+    for client in population.partition:
+        model = serving.model(method, population, ClientTask(client, None))
+        weights[client] = np.array(list(method.facts(model).values()))
+    assert len(weights["a0"]) == 2
+    b = int(weights["b0"].argmax())
+    for client, held in weights.items():
+        if client != "mix":
+            assert held[b if "b" in client else 1 - b] > 0.9, client
+    assert weights["mix"][b] == pytest.approx(mixed, abs=0.1)
+
+
+def test_the_number_of_concepts_can_be_asked_for():
+    *_, last = federate(make(concepts=5), make_population(), rounds=1)
+    assert int((last.server.shared["head.shares"] > 0).sum()) == 5
+
+
+def test_without_concepts_yet_weights_are_nothing():
+    population = make_population()
+    method = make()
+    first, *_ = federate(method, population, rounds=2)
+    serving = Serving(first.server, first.info, "label-free")
+    model = serving.model(method, population, ClientTask("c0", None))
+    assert method.facts(model) == {}
+    assert method.encode(model, population.data("c0").x[:2]).local.shape == (2, 0)
+
+
+def test_a_single_member_has_nobody_to_differ_from():
+    population = make_population(members=1, newcomers=0)
+    *_, last = federate(make(), population, rounds=1)
+    assert make().warnings(last.server) == []
+    assert not last.server.shared["head.shares"].any()
+
+
+def test_a_model_without_a_hidden_layer_is_an_error():
+    with pytest.raises(ConfigError, match="hidden"):
+        make(lambda data: nn.Linear(64, 4), variant="paper").build(DataInfo((64,), "classes", 4))
+
+
+def test_newcomers_find_their_weights_without_a_label():
+    population = two_worlds()
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=2)
+    data = population.data("nb")
+    with_labels = method.adapt(last.server, None, data, last.info)
+    without = method.adapt(last.server, None, data.without_labels(), last.info)
+    for name, tensor in with_labels.local.items():
+        assert torch.equal(tensor, without.local[name])
+    blind = method.adapt(last.server, None, None, last.info)
+    assert not blind.local["fc2.weights"].any()
