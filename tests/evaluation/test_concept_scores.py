@@ -129,7 +129,7 @@ def test_what_members_were_asked_is_in_the_ledger_once(run):
 
 
 def test_a_collapse_is_said_aloud_and_stands_in_summary_and_report(tmp_path):
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning, match="collapsed|alike|apart") as said:
         run = duotone.run(
             method={"name": "fedvc", "variant": "paper"},
             data="mini-digits",

@@ -18,6 +18,8 @@ from duotone.report.pictures import stored_pictures
 from duotone.report.subject import Subject
 from duotone.runs.tables import PlainTable
 
+_EACH = 10
+"""Members and newcomers whose labels can be looked at one by one; the data has all of them."""
 _SCORES = {
     "concepts.ari": "members' weights against their groups, adjusted Rand index (1 at best)",
     "concepts.own_group": "newcomers' weight of their own group's concepts (1 at best)",
@@ -61,7 +63,7 @@ def concept_section(subject: Subject, folder: Path) -> Section | None:
     )
     blocks: list[Block] = [
         Panel(
-            "concepts",
+            "concept-weights",
             "What clients are mixtures of",
             (View((), partition_figure(lines, "concept")),),
             "One dark cell in a row: that client is one thing. Several: it is a mixture. "
@@ -100,14 +102,16 @@ def _tendency_panel(clients: Sequence[Mapping[str, Any]]) -> Panel:
     """Return which labels the samples of each concept have, client by client."""
     members = [own for own in clients if own["kind"] == "member"]
     weights = np.stack([own["weights"] for own in members])
-    told = np.stack([own["tendency"] for own in members])
-    together = (weights[:, :, None] * told).sum(axis=0) / weights.sum(axis=0)[:, None]
+    shares = np.stack([own["tendency"] for own in members])
+    together = (weights[:, :, None] * shares).sum(axis=0) / weights.sum(axis=0)[:, None]
+    newcomers = [own for own in clients if own["kind"] == "newcomer"]
+    told = {own["client"]: np.array(own["tendency"]) for own in clients}
     shown = {"all members": together}
-    shown |= {own["client"]: np.array(own["tendency"]) for own in clients[:MOST_LINES]}
+    shown |= {own["client"]: told[own["client"]] for own in (*members[:_EACH], *newcomers[:_EACH])}
     data = pl.DataFrame(
         [
             {"client": name, "concept": concept, "label": label, "share": float(share)}
-            for name, table in shown.items()
+            for name, table in ({"all members": together} | told).items()
             for concept, row in enumerate(table)
             for label, share in enumerate(row)
         ]
