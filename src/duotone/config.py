@@ -62,7 +62,7 @@ class RunConfig(Settings):
     """Training samples per client with a label; by default all. Only feddva uses the others."""
     newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
     """What newcomers start from; auto is the best the method can use."""
-    personalise: Literal["none", "prior", "norm", "auto"] = "none"
+    personalise: Literal["none", "prior", "norm", "context", "auto"] = "none"
     """Adjust models to each client's inputs: class shares, BatchNorm, or what members vote for."""
     shots: int | None = Field(None, ge=1)
     """Training samples a newcomer has, in few-shot with their labels; by default all of them."""

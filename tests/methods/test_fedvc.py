@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,10 +14,12 @@ from duotone.evaluation.clients import Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.method import as_network
+from duotone.federation.personalise import Personalisation
 from duotone.methods.fedavg import FedAvg
-from duotone.methods.fedvc import PASSES, FedVC, FedVCConfig, Moving, preference_loss
+from duotone.methods.fedvc import HEAD_PASSES, PASSES, FedVC, FedVCConfig, Moving, preference_loss
 from duotone.models.classifiers import cnn_bn, mlp
 from duotone.models.concepts import ConceptLinear
+from duotone.partition.partition import Population
 from duotone.types import ClientUpdate, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
@@ -28,6 +32,25 @@ def make(model=cnn_bn, **settings):
 def layer_of(model: nn.Module) -> ConceptLinear:
     (found,) = (module for module in model.modules() if isinstance(module, ConceptLinear))
     return found
+
+
+class NarrowHead(nn.Module):
+    """A network whose last layer is given a number that says nothing about the domain."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 6)
+        self.read = nn.Linear(6, 1)
+        self.head = nn.Linear(1, data.outputs)
+        with torch.no_grad():
+            self.first.weight.copy_(torch.eye(6))
+            self.read.weight.copy_(torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0, 0.0]]))
+            self.read.bias.fill_(-1.5)
+        for layer in (self.first, self.read):
+            layer.requires_grad_(False)
+
+    def forward(self, x):
+        return self.head(self.read(self.first(x)))
 
 
 # -- loss and averages
@@ -163,12 +186,58 @@ def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
     population = make_population()
     first, last = federate(make(), population, rounds=2)
     assert not first.collected
-    assert len(last.collected) == (1 + PASSES) * len(population.partition.members)
-    forms = [set(update.extra) for update in last.collected]
-    assert forms[0] == {"mean", "covariance"}
-    assert forms[-1] == {"mass", "places", "squares", "entropy"}
-    largest = max(t.numel() for t in last.collected[-1].extra.values())
-    assert largest == last.server.shared["head.centres"].numel()
+    members = len(population.partition.members)
+    forms = [set(update.extra) for update in last.collected[::members]]
+    sums = {"mass", "places", "squares", "entropy"}
+    heads = {"mass", "weight", "bias"}
+    assert forms == [{"mean", "covariance"}, *[sums] * PASSES, *[heads] * HEAD_PASSES]
+    told = last.collected[members].extra
+    assert max(t.numel() for t in told.values()) == last.server.shared["head.centres"].numel()
+
+
+def test_numbers_as_targets_have_concepts_and_no_heads():
+    population = two_worlds()
+    dataset = replace(population.dataset, y=population.dataset.y.astype(np.float32), classes=0)
+    population = Population(dataset, population.partition)
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=2)
+    assert "concept_heads.on" not in last.server.shared
+    assert method.monitors(last.server)["concepts.information"] > 0.5
+
+
+def test_heads_are_off_until_they_are_turned_on():
+    population = two_worlds()
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=2)
+    assert last.server.shared["concept_heads.weight"].any()
+    serving = Serving(last.server, last.info, "label-free")
+    task, x = ClientTask("nb", None), population.data("nb", "test").x
+    model = serving.model(method, population, task)
+    torch.testing.assert_close(method.predict(model, x), model(x), rtol=0, atol=0)
+    chosen = Personalisation("context", (0.5, 0.5))
+    model = replace(serving, chosen=chosen).model(method, population, task)
+    assert not torch.allclose(method.predict(model, x), model(x))
+
+
+def test_heads_answer_what_one_model_cannot():
+    """In one world the label is upside down, and the network does not see which world it is in."""
+    population = two_worlds()
+    flipped = np.where(population.dataset.domain == "b", 1, 0) ^ population.dataset.y
+    population = Population(replace(population.dataset, y=flipped), population.partition)
+    method = make(NarrowHead, lr=0.3)
+    *_, last = federate(method, population, rounds=3)
+    serving = Serving(last.server, last.info, "label-free")
+    right = {}
+    for way in ("none", "context"):
+        chosen = replace(serving, chosen=Personalisation(way, (0.5, 0.5)))
+        found = []
+        for client in ("na", "nb"):
+            data = population.data(client, "test")
+            model = chosen.model(method, population, ClientTask(client, None))
+            found.append((method.predict(model, data.x).argmax(1) == data.labels).float().mean())
+        right[way] = float(sum(found)) / 2
+    assert right["none"] < 0.75
+    assert right["context"] > 0.85
 
 
 @pytest.mark.parametrize("mixed", [0.5, 0.25])

@@ -202,18 +202,30 @@ def training_mode(
 
 def head_inputs(model: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
     """Return what a model's last layer is given for a batch."""
-    seen: list[Tensor] = []
-    hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    return seen_by(model, (head,), x)[1][0]
+
+
+def seen_by(
+    model: nn.Module, layers: Sequence[nn.Module], x: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """Return a model's output for a batch, and what some of its layers are given on the way."""
+    seen: dict[nn.Module, Tensor] = {}
+
+    def note(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.setdefault(layer, inputs[0])
+
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
-        model(x)
+        output = model(x)
     finally:
-        hook.remove()
-    if not seen:
+        for hook in hooks:
+            hook.remove()
+    if len(seen) < len(set(layers)):
         raise ConfigError(
             "The layer taken for the model's head is not used by the model; name the last layer "
             "with --set head=NAME."
         )
-    return seen[0]
+    return output, [seen[layer] for layer in layers]
 
 
 @torch.no_grad()

@@ -11,7 +11,13 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from duotone.federation.alignment import Moments
+from duotone.federation.alignment import (
+    Moments,
+    chance_level,
+    discriminants,
+    pooled,
+    rank_at_gap,
+)
 from duotone.models.concepts import fitted_weights, responsibilities
 
 DRAWN = 200
@@ -94,6 +100,36 @@ def best_sharpness(sums: Sums, centres: Tensor) -> Tensor:
     around = sums.squares - (sums.mass * centres.square().sum(dim=1)).sum()
     variance = around / (sums.count * dimensions)
     return 0.5 / variance.clamp_min(1e-6)
+
+
+def discriminant_space(
+    clients: Sequence[Moments], dimensions: int | None, most: int
+) -> tuple[Tensor, list[Moments]]:
+    """Return the directions along which clients differ most, and clients' moments in them.
+
+    In that space the spread inside a client is one in every direction, and the mean of all vectors
+    is zero.
+
+    Args:
+        clients: Number, mean and covariance of each client's hidden vectors.
+        dimensions: How many directions; by default those that stand out.
+        most: An upper limit.
+    """
+    scatter = pooled(clients)
+    values, directions = discriminants(scatter)
+    # Means of K clients differ in K − 1 directions at most.
+    most = min(most, len(clients) - 1, len(values))
+    rank = min(dimensions or rank_at_gap(values, most, chance_level(clients)), most)
+    inward = directions[:, :rank].T
+    placed = [
+        Moments(
+            client.count,
+            inward @ (client.mean - scatter.mean),
+            inward @ client.covariance @ inward.T,
+        )
+        for client in clients
+    ]
+    return inward, placed
 
 
 def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Generator) -> Tensor:

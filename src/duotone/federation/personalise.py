@@ -1,9 +1,10 @@
 """Personalise a classifier where it is used, from inputs alone.
 
 A shared model meets clients whose classes come in other shares than it was trained with, or whose
-inputs look different. Two things can be put right without a label: the shares of the classes, by a
-shift of the last layer's bias (:func:`shifted_bias`), and the statistics of BatchNorm. Either can
-do harm where the other is needed, so members vote on their validation samples whether to use it.
+inputs look different. Three things can be put right without a label: the shares of the classes, by
+a shift of the last layer's bias (:func:`shifted_bias`); the statistics of BatchNorm; and, for
+methods that find concepts, the last layer itself, which can be one for each concept. Each can do
+harm where another is needed, so members vote on their validation samples whether to use it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
 from duotone.federation.method import Method, stored
+from duotone.models.concepts import ConceptHeads
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
-Way: TypeAlias = Literal["none", "prior", "norm"]
-Wish: TypeAlias = Literal["none", "prior", "norm", "auto"]
+Way: TypeAlias = Literal["none", "prior", "norm", "context"]
+Wish: TypeAlias = Literal["none", "prior", "norm", "context", "auto"]
 
 STRENGTH = 80.0
 """How many samples like those of training a client's own count against."""
@@ -86,6 +88,8 @@ def personalised(
     if chosen.way == "none":
         return params
     model = method.load(params, info.data).eval()
+    if chosen.way == "context":
+        return {**params, _switch_name(model): torch.ones(())}
     if chosen.way == "norm":
         refresh_statistics(model, x)
         fresh = {name: stored(buffer) for name, buffer in model.named_buffers()}
@@ -111,8 +115,15 @@ def ways(wish: Wish, method: Method, data: DataInfo) -> tuple[Way, ...]:
     can: Mapping[Way, bool] = {
         "prior": bias_name(method) in dict(model.named_parameters()),
         "norm": any(isinstance(layer, _BatchNorm) for layer in model.modules()),
+        "context": any(isinstance(layer, ConceptHeads) for layer in model.modules()),
     }
     return ("none", *(way for way, possible in can.items() if possible and wish in (way, "auto")))
+
+
+def _switch_name(model: nn.Module) -> str:
+    """Return what turns on the heads of concepts."""
+    names = (name for name, layer in model.named_modules() if isinstance(layer, ConceptHeads))
+    return f"{next(names)}.on"
 
 
 def bias_name(method: Method) -> str:

@@ -48,29 +48,35 @@ from typing import Literal, Self
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.nn import functional
 
 from duotone.federation.alignment import (
     Moments,
-    chance_level,
-    discriminants,
     moments,
     pooled,
-    rank_at_gap,
 )
+from duotone.federation.concept_heads import learn_heads, mean_heads
 from duotone.federation.hidden import hidden_vectors, layer_after, replace_layer
-from duotone.federation.local import head_inputs, task_loss, train
+from duotone.federation.local import head_inputs, seen_by, task_loss, train
 from duotone.federation.method import Method, MethodSettings, stored
 from duotone.federation.mixture import (
     Monitors,
     Sums,
     best_sharpness,
+    discriminant_space,
     first_centres,
     mean_places,
     monitors,
     sums_of,
     total,
 )
-from duotone.models.concepts import ConceptLinear, fitted_weights, floored, responsibilities
+from duotone.models.concepts import (
+    ConceptHeads,
+    ConceptLinear,
+    fitted_weights,
+    floored,
+    responsibilities,
+)
 from duotone.seeding import stream
 from duotone.types import (
     ClientData,
@@ -86,6 +92,9 @@ MOST = 16
 """Dimensions of the space of concepts; those beyond the rank are zero."""
 PASSES = 5
 """Of EM over all members' samples; more change nothing that can be seen."""
+HEAD_PASSES = 5
+"""Rounds in which all members train the concepts' heads."""
+_HEADS = "concept_heads"
 
 
 class FedVCConfig(MethodSettings):
@@ -189,6 +198,9 @@ class FedVC(Method):
                 buffer.zero_()
             new.weights.zero_()
         replace_layer(model, name, new)
+        last = model.get_submodule(self.head)
+        if not is_paper and data.task == "classes" and isinstance(last, nn.Linear):
+            model.add_module(_HEADS, ConceptHeads(last, MOST + 1))
         return model
 
     def _name(self, model: nn.Module) -> str:
@@ -221,11 +233,9 @@ class FedVC(Method):
         seen = Moving(self.config.kappa)
 
         def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-            given: list[Tensor] = []
-            hook = layer.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
-            with hook:
-                value = task_loss(model, x, y)
-            places = layer.places(given[0])
+            scores, (given,) = seen_by(model, (layer,), x)
+            value = task_loss(lambda _: scores, x, y)
+            places = layer.places(given)
             estimated, preference = layer.preference(places), layer.weights @ layer.centres
             value = value + preference_loss(estimated, preference.detach())
             if is_unified:  # Eq. (6.12)
@@ -301,21 +311,28 @@ class FedVC(Method):
     # -- concepts of a trained network, and what they are worth
 
     def collects(self, info: RoundInfo) -> int:
-        """Ask members when training is over: for moments and sums, or for sums alone."""
+        """Ask members when training is over: for moments, sums and heads, or for sums alone."""
         if info.round < info.rounds:
             return 0
-        return 1 if self.config.variant == "paper" else 1 + PASSES
+        if self.config.variant == "paper":
+            return 1
+        has_heads = hasattr(self.module(info.data), _HEADS)
+        return 1 + PASSES + (HEAD_PASSES if has_heads else 0)
 
     def collect(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientUpdate:
-        """Return moments of the client's hidden vectors at first, and then sums over concepts."""
+        """Return moments of the client's hidden vectors, then sums over concepts, then heads."""
         model = self.load(self.personal(server, client), info.data)
         layer = self._layer(model)
         hidden = hidden_vectors(model, layer, data.x)
         if self._finds_directions(info):
             found = moments(hidden.cpu())
             extra = {"mean": found.mean, "covariance": found.covariance}
+            return ClientUpdate(data.client, {}, len(data), extra)
+        if self._learns_heads(info):
+            last = model.get_submodule(self.head)
+            extra = learn_heads(model, layer, last, _heads(model), data, self.config, info)
             return ClientUpdate(data.client, {}, len(data), extra)
         with torch.no_grad():
             places = layer.places(hidden).double()
@@ -327,6 +344,9 @@ class FedVC(Method):
     def _finds_directions(self, info: RoundInfo) -> bool:
         return self.config.variant == "duotone" and info.asking == 1
 
+    def _learns_heads(self, info: RoundInfo) -> bool:
+        return info.asking > 1 + PASSES
+
     def pool(
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
@@ -337,6 +357,8 @@ class FedVC(Method):
         if self._finds_directions(info):
             told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
             return _with(server, name, self._first_concepts(told, info))
+        if self._learns_heads(info):
+            return _with(server, _HEADS, mean_heads([update.extra for update in collected]))
         told_sums = [Sums.of_extra(u.weight, u.extra) for u in collected]
         centres = server.shared[f"{name}.centres"].double()
         worth = monitors(told_sums, centres)
@@ -356,35 +378,16 @@ class FedVC(Method):
 
     def _first_concepts(self, told: list[Moments], info: RoundInfo) -> dict[str, Tensor]:
         """Return the space of concepts, and concepts to start EM from."""
-        scatter = pooled(told)
-        values, directions = discriminants(scatter)
-        # Means of K clients differ in K − 1 directions at most.
-        most = min(MOST, len(told) - 1, len(values))
-        rank = min(self.config.dimensions or rank_at_gap(values, most, chance_level(told)), most)
-        concepts = self.config.concepts or rank + 1
-        inward = directions[:, :rank].T
-        placed = [
-            Moments(
-                client.count,
-                inward @ (client.mean - scatter.mean),
-                inward @ client.covariance @ inward.T,
-            )
-            for client in told
-        ]
-        width = directions.shape[0]
-        projection = torch.zeros(MOST, width, dtype=torch.float64)
-        projection[:rank] = inward
-        centres = torch.zeros(MOST + 1, MOST, dtype=torch.float64)
-        rng = stream(info.seed, "concepts")
-        centres[:concepts, :rank] = first_centres(placed, concepts, rng)
-        shares = torch.zeros(MOST + 1, dtype=torch.float64)
-        shares[:concepts] = 1 / concepts
+        inward, placed = discriminant_space(told, self.config.dimensions, MOST)
+        concepts = self.config.concepts or len(inward) + 1
+        centres = first_centres(placed, concepts, stream(info.seed, "concepts"))
+        projection = _padded(inward, MOST, inward.shape[1])
         return {
             "projection": projection,
-            "projection_bias": -(projection @ scatter.mean),
-            "centres": centres,
+            "projection_bias": -(projection @ pooled(told).mean),
+            "centres": _padded(centres, MOST + 1, MOST),
             "sharpness": torch.tensor(0.5, dtype=torch.float64),  # spread inside clients is one
-            "shares": shares,
+            "shares": _padded(torch.full((concepts, 1), 1 / concepts).double(), MOST + 1, 1)[:, 0],
         }
 
     def monitors(self, server: ServerState) -> dict[str, float]:
@@ -398,6 +401,15 @@ class FedVC(Method):
         return Monitors(*found).complaints() if found else []
 
     # -- what is read
+
+    def predict(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return the network's scores, with what concepts add to them if that is turned on."""
+        if not hasattr(model, _HEADS) or not _heads(model).on:
+            return super().predict(model, x)
+        layer, last = self._layer(model), model.get_submodule(self.head)
+        scores, (hidden, features) = seen_by(model, (layer, last), x)
+        more: Tensor = _heads(model)(features.flatten(1), layer.shares_of(hidden.flatten(1)))
+        return scores + more
 
     def facts(self, model: nn.Module) -> dict[str, float]:
         """Return the client's weights of the concepts that are there."""
@@ -417,6 +429,18 @@ class FedVC(Method):
         layer = self._layer(model)
         hidden = head_inputs(model, layer, x).flatten(1)
         return Latents(hidden, layer.unprejudiced(hidden))
+
+
+def _heads(model: nn.Module) -> ConceptHeads:
+    found = getattr(model, _HEADS)
+    assert isinstance(found, ConceptHeads)
+    return found
+
+
+def _padded(values: Tensor, height: int, width: int) -> Tensor:
+    """Return a matrix with rows and columns of zeros added, up to a fixed size."""
+    more = (0, width - values.shape[1], 0, height - values.shape[0])
+    return functional.pad(values, more)
 
 
 def _with(server: ServerState, layer: str, found: dict[str, Tensor]) -> ServerState:

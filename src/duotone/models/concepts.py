@@ -125,6 +125,10 @@ class ConceptLinear(nn.Linear):
         centres = self.centres.detach()
         return responsibilities(places, centres, self.sharpness, self.weights) @ centres
 
+    def shares_of(self, z: Tensor) -> Tensor:
+        """Return how much of each input belongs to each concept, for whoever uses the model."""
+        return responsibilities(self.places(z), self.centres, self.sharpness, self.weights)
+
     def unprejudiced(self, z: Tensor) -> Tensor:
         """Return how much of each input belongs to each concept if all are equally likely.
 
@@ -133,3 +137,31 @@ class ConceptLinear(nn.Linear):
         there = (self.shares > 0).to(self.shares)
         found = responsibilities(self.places(z), self.centres, self.sharpness, there)
         return found[:, self.shares > 0]
+
+
+class ConceptHeads(nn.Module):
+    """What each concept adds to a classifier's last layer.
+
+    Args:
+        layer: The last layer.
+        concepts: How many there can be.
+    """
+
+    def __init__(self, layer: nn.Linear, concepts: int) -> None:
+        super().__init__()
+        given = layer.weight
+        self.weight = nn.Parameter(given.new_zeros(concepts, *given.shape))
+        self.bias = nn.Parameter(given.new_zeros(concepts, len(given)))
+        self.register_buffer("on", given.new_zeros(()))
+        self.on: Tensor
+        """1 where the heads are used, 0 where they are not."""
+
+    def forward(self, z: Tensor, shares: Tensor) -> Tensor:
+        """Return Σ s (A z + a): what to add to the scores of inputs.
+
+        Args:
+            z: What the last layer is given, ``(samples, width)``.
+            shares: How much of each sample belongs to each concept.
+        """
+        per_concept = torch.einsum("mcw,nw->nmc", self.weight, z) + self.bias
+        return torch.einsum("nm,nmc->nc", shares, per_concept)
