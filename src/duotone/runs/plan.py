@@ -189,7 +189,7 @@ def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]
     if len(can) == 1:
         raise ConfigError(
             f"personalise={wish} has nothing to change: prior needs a last layer with a bias, norm "
-            "needs BatchNorm."
+            "needs BatchNorm, context a method that finds concepts, such as fedvc."
         )
     if not any(len(population.partition[client].val) for client in population.partition.members):
         raise ConfigError(
