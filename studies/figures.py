@@ -4,6 +4,8 @@ python -m studies.figures curves runs/studies/feddva-target-shift docs/images/cu
 python -m studies.figures groups runs/studies/fedcd-curves docs/images/groups.png
 python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
 python -m studies.figures maps runs/fedcd docs/images/maps.png
+python -m studies.figures local_maps runs/fedvc runs/paper docs/images/local-maps.png
+python -m studies.figures concepts runs/fedvc docs/images/concepts.png
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.ticker import MaxNLocator
 
 from duotone.evaluation.clients import Serving
@@ -118,6 +121,55 @@ def maps(folder: Path, out: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(out))
 
 
+def local_maps(*paths: Path) -> None:
+    """Draw t-SNE maps of the local codes of several runs, by group; the last path is the figure."""
+    *folders, out = paths
+    figure = Figure(figsize=(4 * len(folders), 4), layout="constrained")
+    axes = figure.subplots(1, len(folders), squeeze=False)[0]
+    for axis, folder in zip(axes, folders, strict=True):
+        run = load_run(folder)
+        members = run.latents["kind"] == "member"
+        latents = {name: values[members] for name, values in run.latents.items()}
+        found = code_maps(latents, run.config.seed)[-1].points.filter(pl.col("part") == "local")
+        for number, value in enumerate(found["group"].unique().sort()):
+            dots = found.filter(pl.col("group") == value)
+            axis.scatter(dots["x"], dots["y"], s=7, color=_INKS[number], label=str(value))
+        axis.set_title(folder.parent.name, fontsize=10)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside right")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def concepts(folder: Path, out: Path) -> None:
+    """Draw what clients are mixtures of, beside the most typical samples of each concept."""
+    told = load_run(folder).concepts
+    assert told is not None
+    clients = sorted(told["clients"], key=lambda own: (own["kind"], own["group"]))
+    weights = np.array([own["weights"] for own in clients])
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 2.4))
+    left.imshow(weights, aspect="auto", cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    names = [own["group"] for own in clients]
+    firsts = [i for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+    ends = [*firsts[1:], len(names)]
+    middles = [(first + end - 1) / 2 for first, end in zip(firsts, ends, strict=True)]
+    members = sum(own["kind"] == "member" for own in clients)
+    left.set_yticks(
+        middles,
+        [names[i] + (", new" if i >= members else "") for i in firsts],
+        fontsize=8,
+    )
+    for first in firsts[1:]:
+        left.axhline(first - 0.5, color="black", linewidth=0.5)
+    left.set_xticks(range(weights.shape[1]))
+    left.set_xlabel("concept")
+    right.imshow(imread(folder / "figures" / "concepts.png"), aspect="equal")
+    right.set_axis_off()
+    right.set_title("the most typical samples of each concept, concept 0 at the top", fontsize=9)
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
 def manifolds(folder: Path, out: Path) -> None:
     """Draw the manifold sheet of every client of a run, side by side."""
     run = load_run(folder)
@@ -145,5 +197,6 @@ def manifolds(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw = {"curves": curves, "groups": groups, "manifolds": manifolds, "maps": maps}[sys.argv[1]]
-    draw(Path(sys.argv[2]), Path(sys.argv[3]))
+    figures = (curves, groups, manifolds, maps, local_maps, concepts)
+    draw = {figure.__name__: figure for figure in figures}[sys.argv[1]]
+    draw(*map(Path, sys.argv[2:]))
