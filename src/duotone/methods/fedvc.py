@@ -28,6 +28,10 @@ in units of the spread inside a client) a mixture of Gaussians is fitted by EM o
 first centres from those moments alone, ι by maximum likelihood, then five passes of which each
 member tells sums. The network is bit for bit that of FedAvg.
 
+*Heads by concept.* Beside the finished network members learn what each concept adds to the last
+layer. They are off, and :mod:`duotone.federation.personalise` turns them on if members vote for it:
+then a client's weights, found without a label, change its answers.
+
 ``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
 p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
 ``unified`` Algorithm 9 (gradients). With the printed defaults concepts collapse or say nothing:
