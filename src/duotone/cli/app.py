@@ -81,7 +81,9 @@ DataOption = Annotated[
 ]
 StyleOption = Annotated[
     str | None,
-    typer.Option(help="Each client's own look: none, marks, padpaf4.", rich_help_panel=DATA),
+    typer.Option(
+        help="Each client's own look: none, marks, padpaf4, padpaf8, …", rich_help_panel=DATA
+    ),
 ]
 PartitionOption = Annotated[
     str | None,

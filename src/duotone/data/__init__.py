@@ -17,7 +17,7 @@ from duotone.data.files import dataset_from_mapping, file_of, find_file, read_da
 from duotone.data.folders import read_folder
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
-from duotone.data.styles import STYLES, apply_style, style_kinds
+from duotone.data.styles import STYLES, apply_style, kinds_worn_by, style_kinds
 from duotone.errors import DataError
 from duotone.registry import Registry
 
@@ -30,6 +30,7 @@ __all__ = [
     "dataset_from_mapping",
     "describe_datasets",
     "import_dataset",
+    "kinds_worn_by",
     "load_dataset",
     "save_dataset",
     "style_kinds",
