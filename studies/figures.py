@@ -4,16 +4,19 @@ python -m studies.figures curves runs/studies/feddva-target-shift docs/images/cu
 python -m studies.figures groups runs/studies/fedcd-curves docs/images/groups.png
 python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
 python -m studies.figures maps runs/fedcd docs/images/maps.png
+python -m studies.figures trends runs/studies/simpson docs/images/simpson.png
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -22,11 +25,13 @@ from duotone.evaluation.clients import Serving
 from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import manifold_sheet
+from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
 from duotone.report.maps import code_maps
-from duotone.runs import load_run, plan_run
+from duotone.runs import Plan, load_run, plan_run
 from duotone.runs.backend import make_backend
+from duotone.types import RoundInfo
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -144,6 +149,44 @@ def manifolds(folder: Path, out: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(out))
 
 
+def trends(study: Path, out: Path) -> None:
+    """Draw the line that every client of a linear regression uses, a panel for each entry.
+
+    Dots are training and test samples; of every entry the first seed is shown.
+    """
+    entries = sorted(path for path in study.iterdir() if (path / "seed0").is_dir())
+    figure = Figure(figsize=(2.8 * len(entries), 3), layout="constrained")
+    axes = figure.subplots(1, len(entries), sharex=True, sharey=True)
+    for axis, entry in zip(axes, entries, strict=True):
+        run = load_run(entry / "seed0")
+        plan = plan_run(run.config)
+        method, population, store = plan.method, plan.population, run.folder.store()
+        serving = Serving(store.server(), finished_round(plan), plan.rule)
+        for number, client in enumerate(population.partition):
+            rows = [population.data(client, split) for split in ("train", "val", "test")]
+            x, y = (torch.cat([getattr(part, name) for part in rows]) for name in ("x", "y"))
+            axis.scatter(x, y, s=6, alpha=0.5, color=f"C{number}")
+            model = serving.model(method, population, ClientTask(client, store.get(client)))
+            ends = torch.tensor([[float(x.min()) - 0.25], [float(x.max()) + 0.25]])
+            with torch.inference_mode():
+                axis.plot(ends, method.predict(model, ends), color=f"C{number}")
+        axis.set_title(entry.name, fontsize=9)
+        axis.set_xlabel("x")
+    axes[0].set_ylabel("y")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def finished_round(plan: Plan) -> RoundInfo:
+    """Return the round in which a finished run stands."""
+    config = plan.config
+    assert config.rounds is not None
+    before = before_first_round(
+        plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+    )
+    return replace(before, round=config.rounds)
+
+
 if __name__ == "__main__":
-    draw = {"curves": curves, "groups": groups, "manifolds": manifolds, "maps": maps}[sys.argv[1]]
+    known = (curves, groups, manifolds, maps, trends)
+    draw = {function.__name__: function for function in known}[sys.argv[1]]
     draw(Path(sys.argv[2]), Path(sys.argv[3]))
