@@ -148,6 +148,19 @@ class Latents:
 
 
 @dataclass(frozen=True, slots=True)
+class Draws:
+    """What samples are generated from; each row of both is standard normal.
+
+    Attributes:
+        content: Decides what is shown, ``(samples, content dimensions)``.
+        style: Decides how a client shows it, ``(samples, style dimensions)``.
+    """
+
+    content: Tensor
+    style: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class RoundInfo:
     """Where in the run we are; the source of every random draw a method makes.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -150,3 +152,13 @@ def test_the_control_trains_on_labelled_samples_alone(tmp_path):
     assert ((latents["client"] == "0") & (latents["split"] == "train")).sum() == 30
     assert (run.path / "figures" / "swaps.png").exists()
     assert (run.path / "swap.json").exists()
+    assert (run.path / "figures" / "samples.png").exists()
+    clients = json.loads((run.path / "generate.json").read_text())["clients"]
+    assert [item["kind"] for item in clients] == ["member"] * 5 + ["newcomer"]
+    distances = [item["fd"] for item in clients if item["kind"] == "member"]
+    scores = run.summary["scores"]
+    assert scores["generate.fd"]["value"] == pytest.approx(np.mean(distances))
+    assert scores["generate.own_style.newcomers"]["n"] == 500
+    page = run.report().read_text(encoding="utf-8")
+    assert "The same draws at every client" in page
+    assert "Generated samples, client by client" in page

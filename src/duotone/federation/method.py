@@ -38,6 +38,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Draws,
     Latents,
     NewcomerRule,
     Params,
@@ -218,6 +219,11 @@ class Method(ABC):
         scores: Tensor = model(x)
         return scores
 
+    @property
+    def draws_labels(self) -> bool:
+        """Whether a method that draws samples can be told their labels."""
+        return bool(getattr(self.config, "conditional", False))
+
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the two parts of the representation; here all features are of one part."""
         features, nothing = self.features(model, x), torch.empty(len(x), 0, device=x.device)
@@ -314,6 +320,31 @@ class Decodes(Protocol):
 
     def decode(self, model: nn.Module, latents: Latents) -> Tensor:
         """Return samples of the form the model is given, images in [0, 1]."""
+        ...
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """A method that can draw samples."""
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters into this process's network and return it."""
+        ...
+
+    def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
+        """Draw what some samples are generated from."""
+        ...
+
+    def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
+        """Return a sample for each draw, images in [0, 1].
+
+        Equal draws and labels give equal samples, and nothing in the model changes.
+
+        Args:
+            model: The client's model, in evaluation mode.
+            draws: What to generate from.
+            label: One class for each draw, for methods with :attr:`Method.draws_labels`.
+        """
         ...
 
 

@@ -28,7 +28,7 @@ from duotone.federation.store import FolderStore
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
-from duotone.runs.separation import measure_latents, measure_swaps, separation_rows
+from duotone.runs.separation import measure_latents, measure_made, separation_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +185,10 @@ def _finish(
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
-        swapped = measure_swaps(plan, serving, store, backend)
-        if swapped is not None:
-            swaps, sheets = swapped
-            found |= swaps.scores
-            folder.write_swaps(swaps)
-            folder.write_sheets(sheets)
+        made = measure_made(plan, serving, store, backend)
+        if made is not None:
+            found |= made.scores
+            folder.write_made(made.swaps, made.generation, made.sheets)
         folder.append_metrics(separation_rows(found, manifest.round))
         scores |= found
     folder.write_summary(

@@ -7,6 +7,7 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   summary.json    scores with their direction and spread
   latents.npz     representations of some samples of every client
   swap.json       how well pairs of clients swap codes, if the method has a decoder
+  generate.json   what judges say of each client's generated samples, if the method draws any
   figures/        pictures of what the codes draw, likewise
   checkpoints/    the last committed round
   log.txt         what was said while it ran
@@ -33,6 +34,7 @@ from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
+from duotone.evaluation.generation import GenerationResult
 from duotone.evaluation.sheets import Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
@@ -200,10 +202,19 @@ class RunFolder:
         content = json.dumps(summary, indent=2) + "\n"
         write_atomically(self.path / "summary.json", content.encode())
 
-    def write_swaps(self, swaps: SwapResult) -> None:
-        """Write ``swap.json``."""
-        content = {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
-        write_atomically(self.path / "swap.json", (json.dumps(content, indent=2) + "\n").encode())
+    def write_made(
+        self, swaps: SwapResult | None, generation: GenerationResult | None, sheets: Sequence[Sheet]
+    ) -> None:
+        """Write what judges say of samples that a method made, and the sheets."""
+        if swaps is not None:
+            self._write_json(
+                "swap.json", {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
+            )
+        if generation is not None:
+            self._write_json(
+                "generate.json", {"clients": generation.clients, "pairs": generation.pairs}
+            )
+        self.write_sheets(sheets)
 
     def write_sheets(self, sheets: Sequence[Sheet]) -> None:
         """Write pictures into ``figures``, with a list that says what each of them shows."""
@@ -244,6 +255,9 @@ class RunFolder:
         stamp = datetime.now().astimezone().isoformat(timespec="seconds")
         with disk_errors(self.path), (self.path / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
+
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
