@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +28,9 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
 from duotone.report.maps import code_maps
-from duotone.runs import Plan, load_run, plan_run
+from duotone.runs import load_run, plan_run
 from duotone.runs.backend import make_backend
-from duotone.types import RoundInfo
+from duotone.runs.serving import last_serving
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -161,7 +160,7 @@ def trends(study: Path, out: Path) -> None:
         run = load_run(entry / "seed0")
         plan = plan_run(run.config)
         method, population, store = plan.method, plan.population, run.folder.store()
-        serving = Serving(store.server(), finished_round(plan), plan.rule)
+        serving = last_serving(plan, store)
         for number, client in enumerate(population.partition):
             rows = [population.data(client, split) for split in ("train", "val", "test")]
             x, y = (torch.cat([getattr(part, name) for part in rows]) for name in ("x", "y"))
@@ -174,16 +173,6 @@ def trends(study: Path, out: Path) -> None:
         axis.set_xlabel("x")
     axes[0].set_ylabel("y")
     FigureCanvasAgg(figure).print_png(str(out))
-
-
-def finished_round(plan: Plan) -> RoundInfo:
-    """Return the round in which a finished run stands."""
-    config = plan.config
-    assert config.rounds is not None
-    before = before_first_round(
-        plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-    )
-    return replace(before, round=config.rounds)
 
 
 if __name__ == "__main__":

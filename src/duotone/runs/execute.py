@@ -15,12 +15,11 @@ from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.summary import headline, selected_round, summarise
-from duotone.evaluation.vote import Election, vote
+from duotone.evaluation.vote import vote
 from duotone.federation.backends import Backend
 from duotone.federation.engine import (
     RoundResult,
     Start,
-    before_first_round,
     federate,
     size_in_bytes,
 )
@@ -29,6 +28,7 @@ from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
 from duotone.runs.separation import measure_latents, measure_made, separation_rows
+from duotone.runs.serving import last_election, last_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _train(
     done = store.manifest.round
     folder.cut_metrics(store.manifest.notes.get("metrics_bytes", 0))
     scores: dict[str, float] = dict(store.manifest.notes.get("scores", {}))
-    elected = _elected(store)
+    elected = last_election(store)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     for observer in observers:
         observer.run_started(folder, plan, done)
@@ -173,15 +173,9 @@ def _finish(
     folder.cut_metrics(manifest.notes["metrics_bytes"])
     table = folder.metrics()
     scores = summarise(table)
-    elected = _elected(store)
+    elected = last_election(store)
     if config.latents:
-        assert config.rounds is not None
-        before = before_first_round(
-            plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-        )
-        info = replace(before, round=manifest.round)
-        chosen = None if elected is None else elected.chosen
-        serving = Serving(store.server(), info, plan.rule, config.shots, chosen)
+        serving = last_serving(plan, store)
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
@@ -201,12 +195,6 @@ def _finish(
             **({} if elected is None else {"election": elected.as_json()}),
         }
     )
-
-
-def _elected(store: FolderStore) -> Election | None:
-    """Return what members last voted for, if they were asked."""
-    found = store.manifest.notes.get("election")
-    return None if found is None else Election.from_json(found)
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:

@@ -35,7 +35,7 @@ from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
 from duotone.evaluation.generation import GenerationResult
-from duotone.evaluation.sheets import Sheet
+from duotone.evaluation.sheets import Images, Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
 
@@ -223,7 +223,7 @@ class RunFolder:
             place.mkdir(exist_ok=True)
         told: list[dict[str, str]] = []
         for sheet in sheets:
-            write_atomically(place / f"{sheet.name}.png", sheet_png(sheet))
+            write_atomically(place / f"{sheet.name}.png", tiles_png(sheet.tiles, sheet.heads))
             facts = {key: getattr(sheet, key) for key in ("title", "caption", "mislead", "section")}
             told.append({"file": f"{sheet.name}.png", **facts})
         content = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
@@ -269,9 +269,14 @@ class RunFolder:
         return content
 
 
-def sheet_png(sheet: Sheet) -> bytes:
-    """Return a sheet as a PNG file: tiles beside each other, originals a little apart."""
-    rows, columns, height, width, channels = sheet.tiles.shape
+def tiles_png(tiles: Images, heads: tuple[int, int] = (0, 0)) -> bytes:
+    """Return a grid of images as a PNG file: beside each other, originals a little apart.
+
+    Args:
+        tiles: The images, ``(rows, columns, height, width, channels)``.
+        heads: How many first rows and columns are originals.
+    """
+    rows, columns, height, width, channels = tiles.shape
     zoom = max(1, round(56 / max(height, width)))
 
     def starts(count: int, size: int, heads: int) -> list[int]:
@@ -279,9 +284,9 @@ def sheet_png(sheet: Sheet) -> bytes:
             place * (size * zoom + 2) + (6 if place >= heads > 0 else 0) for place in range(count)
         ]
 
-    tops, lefts = starts(rows, height, sheet.heads[0]), starts(columns, width, sheet.heads[1])
+    tops, lefts = starts(rows, height, heads[0]), starts(columns, width, heads[1])
     page = np.full((tops[-1] + height * zoom, lefts[-1] + width * zoom, channels), 255, np.uint8)
-    for top, row in zip(tops, sheet.tiles, strict=True):
+    for top, row in zip(tops, tiles, strict=True):
         for left, tile in zip(lefts, row, strict=True):
             large = tile.repeat(zoom, axis=0).repeat(zoom, axis=1)
             page[top : top + large.shape[0], left : left + large.shape[1]] = large
