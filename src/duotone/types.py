@@ -149,11 +149,11 @@ class Latents:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What samples are generated from; each row of both is standard normal.
+    """What a generator makes samples of: latents drawn from standard normal distributions.
 
     Attributes:
-        content: Decides what is shown, ``(samples, content dimensions)``.
-        style: Decides how a client shows it, ``(samples, style dimensions)``.
+        content: What to draw, ``(samples, content dimensions)``; means the same to every client.
+        style: How to draw it, ``(samples, style dimensions)``; means to each client its own.
     """
 
     content: Tensor

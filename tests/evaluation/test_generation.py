@@ -20,6 +20,7 @@ from duotone.evaluation.generation import (
     effective_kinds,
     frechet_distance,
     generation_scores,
+    known_labels,
 )
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import generation_sheets
@@ -295,12 +296,27 @@ def test_all_clients_generate_from_the_same_draws_and_nothing_is_random():
 
 @pytest.mark.parametrize("kind", [Painter, Conditional])
 def test_sheets_have_a_row_for_each_client_and_a_grid_for_two(kind):
-    clients = population()
+    clients = population(labels=2)  # of different sizes, so that they are not computed in order
     result = scored(kind, clients)
     sheets = generation_sheets(result, clients, conditional=kind is Conditional)
     assert [sheet.name for sheet in sheets] == ["samples", "samples-0", "samples-1"]
     assert sheets[0].tiles.shape == (len(result.clients), 1 + ROW, 16, 16, 1)
     assert sheets[1].tiles.shape == (GRID, GRID, 16, 16, 1)
-    real = IMAGES.x[clients.partition[result.clients[0]["client"]].train[0]]
-    np.testing.assert_array_equal(sheets[0].tiles[0, 0, ..., 0], real)
+    for row, item in zip(sheets[0].tiles, result.clients, strict=True):
+        real = IMAGES.x[clients.partition[item["client"]].train[0]]
+        np.testing.assert_array_equal(row[0, ..., 0], real)
     assert ("label" in sheets[0].caption) == (kind is Conditional)
+
+
+def test_samples_without_a_label_ask_for_nothing():
+    clients = Population(IMAGES, population().partition, labelled=3, keeps_unlabelled=True)
+    known = known_labels(clients, "c0")
+    assert len(known) == 3
+    assert known.min() >= 0
+    method = Conditional(MethodSettings(), Own)
+    info = RoundInfo(1, 1, 0, clients.info)
+    job = GenerateJob(Serving(method.start(info), info, "label-free"))
+    seen = []
+    method.generate = lambda model, draws, label: seen.append(label) or draws.content
+    job(method, clients, ClientTask("c0", None))
+    assert set(torch.cat(seen[: OWN // 100]).tolist()) == set(known.tolist())

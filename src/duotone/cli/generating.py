@@ -17,7 +17,7 @@ def generate(
     out: Annotated[Path, typer.Option(help="The picture to write, a PNG.", rich_help_panel=OUTPUT)],
     label: Annotated[
         int | None,
-        typer.Option(help="Ask for a label, which the client need not have; by default any."),
+        typer.Option(help="A label, which the client need not have; by default those it has."),
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="How many samples.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds are equal draws.")] = 0,

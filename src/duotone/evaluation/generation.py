@@ -29,7 +29,7 @@ from duotone.federation.engine import ClientStates
 from duotone.federation.method import Generates, Method
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
-from duotone.types import Draws, Kind
+from duotone.types import NO_LABEL, Draws, Kind
 
 Samples: TypeAlias = NDArray[np.float32]
 
@@ -77,10 +77,8 @@ class GenerateJob:
             "grid": (Draws(base.content[down], base.style[across]), None),
         }
         if asks_labels(method, population):
-            rng = stream(seed, "generate", "labels", task.client)
-            labels = population.data(task.client).labels.numpy()
             asked = {
-                "own": torch.from_numpy(rng.choice(labels, OWN)),
+                "own": own_labels(population, task.client, OWN, seed),
                 "base": asked_labels(info.outputs, SWAPPED),
                 "new_style": asked_labels(info.outputs, SWAPPED),
                 "new_content": asked_labels(info.outputs, SWAPPED, first=1),
@@ -97,6 +95,19 @@ class GenerateJob:
 def asks_labels(method: Method, population: Population) -> bool:
     """Say whether samples of a label can be asked for."""
     return method.draws_labels and population.info.task == "classes"
+
+
+def known_labels(population: Population, client: str) -> NDArray[np.int64]:
+    """Return the labels of a client's training samples, as far as they are known."""
+    labels = population.data(client).labels.numpy()
+    known: NDArray[np.int64] = labels[labels != NO_LABEL]
+    return known
+
+
+def own_labels(population: Population, client: str, count: int, seed: int) -> Tensor:
+    """Draw labels as often as a client has them."""
+    rng = stream(seed, "generate", "labels", client)
+    return torch.from_numpy(rng.choice(known_labels(population, client), count))
 
 
 def asked_labels(classes: int, count: int, first: int = 0) -> Tensor:
@@ -228,9 +239,8 @@ def generation_scores(
     """
     seed = serving.info.seed
     chosen = choose_holders(population.partition, judges.style_of, seed, _MEMBERS)
-    samples: dict[str, dict[str, Samples]] = by_client(
-        GenerateJob(serving), chosen, population, states, backend
-    )
+    drawn = by_client(GenerateJob(serving), chosen, population, states, backend)
+    samples: dict[str, dict[str, Samples]] = {client: drawn[client] for client in chosen}
     with one_thread():
         looks = [
             _Look.at(client, samples[client], judges, population, asks_labels(method, population))
@@ -299,7 +309,7 @@ class _Look:
             real_labels = effective_kinds(real)
         if conditional:
             asked = asked_labels(population.info.outputs, SWAPPED).numpy().astype(np.float64)
-            is_seen = np.isin(asked, population.data(client).labels.numpy())
+            is_seen = np.isin(asked, known_labels(population, client))
             for score, rows in (("seen_label", is_seen), ("unseen_label", ~is_seen)):
                 if not rows.any():
                     continue

@@ -327,23 +327,25 @@ class Decodes(Protocol):
 class Generates(Protocol):
     """A method that can draw samples."""
 
+    device: str
+
     def load(self, params: Params, data: DataInfo) -> nn.Module:
         """Put parameters into this process's network and return it."""
         ...
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
-        """Draw what some samples are generated from."""
+        """Draw the latents of some samples."""
         ...
 
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return a sample for each draw, images in [0, 1].
+        """Return the samples of some latents, images in [0, 1].
 
-        Equal draws and labels give equal samples, and nothing in the model changes.
+        The same latents and labels give the same samples, and nothing in the model changes.
 
         Args:
-            model: The client's model, in evaluation mode.
-            draws: What to generate from.
-            label: One class for each draw, for methods with :attr:`Method.draws_labels`.
+            model: A client's model.
+            draws: The latents.
+            label: One class per sample, for methods that can be asked for a class.
         """
         ...
 

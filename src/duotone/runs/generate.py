@@ -10,7 +10,7 @@ import torch
 
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError, UnknownNameError
-from duotone.evaluation.generation import asks_labels, generated
+from duotone.evaluation.generation import asks_labels, generated, known_labels, own_labels
 from duotone.evaluation.sheets import pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.method import Generates, Method
@@ -57,7 +57,8 @@ def generate(
     Args:
         run: A finished run of a method that draws samples, or its folder.
         client: A member or a newcomer.
-        label: A class, which the client need not have; only for methods that can be told.
+        label: A class, which the client need not have; only for methods that can be told. By
+            default these are told labels as often as the client has them.
         count: How many samples.
         seed: Of the draws.
         data: The data again, if it was an object.
@@ -97,13 +98,17 @@ def generate(
     )
     generator = torch.Generator().manual_seed(derive(seed, "generate", "asked"))
     draws = method.draw(used, count, generator)
-    asked = None if label is None else torch.full((count,), label)
+    asked = None
+    if label is not None:
+        asked = torch.full((count,), label)
+    elif asks_labels(method, population):
+        asked = own_labels(population, client, count, seed)
     made = generated(method, used, draws, asked)
     return Samples(
         client,
         pixels(made) if population.info.is_image else made.numpy(),
         label,
-        None if label is None else label in population.data(client).labels,
+        None if label is None else label in known_labels(population, client),
     )
 
 
