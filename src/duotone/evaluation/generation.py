@@ -215,6 +215,8 @@ def generation_scores(
     population: Population,
     states: ClientStates,
     backend: Backend,
+    *,
+    unseen: Population | None = None,
 ) -> GenerationResult:
     """Generate with some members' and newcomers' models, and score what comes out.
 
@@ -236,6 +238,8 @@ def generation_scores(
         population: Every client's samples.
         states: The members' states.
         backend: Where to compute.
+        unseen: Real samples of every label in every style, one client for each style, where there
+            are any: what judges are worth where clients lack labels.
     """
     seed = serving.info.seed
     chosen = choose_holders(population.partition, judges.style_of, seed, _MEMBERS)
@@ -249,7 +253,7 @@ def generation_scores(
     scores: dict[str, Score | None] = {}
     for kind, suffix in (("member", ""), ("newcomer", ".newcomers")):
         some = [look for look in looks if look.kind == kind]
-        found = _scores(some, judges, population, seed)
+        found = _scores(some, judges, population, unseen, seed)
         scores |= {f"generate.{name}{suffix}": score for name, score in found.items()}
     pairs, across = _across([look for look in looks if look.kind == "member"], seed)
     scores |= across
@@ -373,7 +377,11 @@ _JUDGED_BY = {
 
 
 def _scores(
-    looks: Sequence[_Look], judges: Judges, population: Population, seed: int
+    looks: Sequence[_Look],
+    judges: Judges,
+    population: Population,
+    unseen: Population | None,
+    seed: int,
 ) -> dict[str, Score | None]:
     rng = stream(seed, "generate", "bootstrap")
     found: dict[str, Score | None] = {}
@@ -390,6 +398,7 @@ def _scores(
             spread = float(np.std(values))
             found[name] = Score(float(np.mean(values)), spread, direction, len(values))  # type: ignore[arg-type]
     worth = judges.worth(population, [look.client for look in looks])
+    worth_unseen = None if unseen is None else _worth_of_styles(looks, judges, unseen)
     for name, direction in _DIRECTIONS.items():
         some = [look for look in looks if name in look.agreements]
         if not some:
@@ -398,9 +407,19 @@ def _scores(
         chances = [look.chances[name] for look in some]
         spread = float(np.std(chances))
         found[f"{name}.chance"] = Score(float(np.mean(chances)), spread, "reference", len(some))
-        if name in _JUDGED_BY:
-            found[f"{name}.judge"] = measured(worth[_JUDGED_BY[name]], "reference", rng)
+        known = worth_unseen if name.startswith("unseen") else worth
+        if name in _JUDGED_BY and known is not None:
+            found[f"{name}.judge"] = measured(known[_JUDGED_BY[name]], "reference", rng)
     return found
+
+
+def _worth_of_styles(
+    looks: Sequence[_Look], judges: Judges, unseen: Population
+) -> dict[str, list[Agreement]]:
+    """Judge real samples of every label in the styles of some clients."""
+    styles = sorted({look.style for look in looks} & set(unseen.partition))
+    alike = Judges(judges.network, judges.traits, judges.styles, {name: name for name in styles})
+    return alike.worth(unseen, styles)
 
 
 def _across(

@@ -23,6 +23,7 @@ from duotone.federation.method import Decodes, Generates
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
+from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
 from duotone.runs.plan import Plan
 from duotone.types import Kind
 
@@ -112,10 +113,15 @@ def measure_made(
             with one_thread():
                 sheets += draw_sheets(method, holders, population)
     if isinstance(method, Generates):
-        generation = generation_scores(method, judges, serving, population, states, backend)
+        conditional = asks_labels(method, population)
+        unseen = every_label_in_every_look(plan) if lacks_labels(population) else None
+        if unseen is not None:
+            judges = judges_of_unseen(plan, unseen)
+        generation = generation_scores(
+            method, judges, serving, population, states, backend, unseen=unseen
+        )
         scores |= generation.scores
         if population.info.is_image:
-            conditional = asks_labels(method, population)
             sheets += generation_sheets(generation, population, conditional=conditional)
     return Made(scores, sheets, swaps, generation)
 
