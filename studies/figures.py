@@ -6,6 +6,7 @@ python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
 python -m studies.figures maps runs/fedcd docs/images/maps.png
 python -m studies.figures local_maps runs/fedvc runs/paper docs/images/local-maps.png
 python -m studies.figures concepts runs/fedvc docs/images/concepts.png
+python -m studies.figures trends runs/studies/simpson docs/images/simpson.png
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -25,11 +27,13 @@ from duotone.evaluation.clients import Serving
 from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import manifold_sheet
+from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
 from duotone.report.maps import code_maps
 from duotone.runs import load_run, plan_run
 from duotone.runs.backend import make_backend
+from duotone.runs.serving import last_serving
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -196,7 +200,34 @@ def manifolds(folder: Path, out: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(out))
 
 
+def trends(study: Path, out: Path) -> None:
+    """Draw the line that every client of a linear regression uses, a panel for each entry.
+
+    Dots are training and test samples; of every entry the first seed is shown.
+    """
+    entries = sorted(path for path in study.iterdir() if (path / "seed0").is_dir())
+    figure = Figure(figsize=(2.8 * len(entries), 3), layout="constrained")
+    axes = figure.subplots(1, len(entries), sharex=True, sharey=True)
+    for axis, entry in zip(axes, entries, strict=True):
+        run = load_run(entry / "seed0")
+        plan = plan_run(run.config)
+        method, population, store = plan.method, plan.population, run.folder.store()
+        serving = last_serving(plan, store)
+        for number, client in enumerate(population.partition):
+            rows = [population.data(client, split) for split in ("train", "val", "test")]
+            x, y = (torch.cat([getattr(part, name) for part in rows]) for name in ("x", "y"))
+            axis.scatter(x, y, s=6, alpha=0.5, color=f"C{number}")
+            model = serving.model(method, population, ClientTask(client, store.get(client)))
+            ends = torch.tensor([[float(x.min()) - 0.25], [float(x.max()) + 0.25]])
+            with torch.inference_mode():
+                axis.plot(ends, method.predict(model, ends), color=f"C{number}")
+        axis.set_title(entry.name, fontsize=9)
+        axis.set_xlabel("x")
+    axes[0].set_ylabel("y")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
 if __name__ == "__main__":
-    figures = (curves, groups, manifolds, maps, local_maps, concepts)
+    figures = (curves, groups, manifolds, maps, local_maps, concepts, trends)
     draw = {figure.__name__: figure for figure in figures}[sys.argv[1]]
     draw(*map(Path, sys.argv[2:]))

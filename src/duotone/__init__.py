@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from duotone.runs import Run, load_run, resume, run
     from duotone.runs.align import align
     from duotone.runs.compare import compare
+    from duotone.runs.generate import generate
     from duotone.runs.study import run_study as study
 
 _WHERE = {
@@ -34,6 +35,7 @@ _WHERE = {
     "compare": "duotone.runs.compare:compare",
     "datasets": "duotone.data:DATASETS",
     "federate": "duotone.federation.engine:federate",
+    "generate": "duotone.runs.generate:generate",
     "load_run": "duotone.runs:load_run",
     "methods": "duotone.methods:METHODS",
     "resume": "duotone.runs:resume",
@@ -51,6 +53,7 @@ __all__ = [
     "compare",
     "datasets",
     "federate",
+    "generate",
     "load_run",
     "methods",
     "resume",

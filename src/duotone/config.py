@@ -45,7 +45,7 @@ class RunConfig(Settings):
     data: str = "digits"
     """A data set's name, a canonical .npz file, or a folder CLIENT/CLASS/*.png."""
     style: str = "none"
-    """Give each client its own look: none, marks or padpaf4."""
+    """Give each client its own look: none, marks, padpaf4, padpaf8, padpaf-new or padpaf10."""
     model: str | None = None
     """The network; by default cnn-bn for images and mlp for tables (mlp-bn with fedbn)."""
     rounds: int | None = Field(None, ge=1)

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from scipy.ndimage import label as connected
 
 from duotone.data.dataset import Dataset
-from duotone.data.styles import _DEFINITIONS, STYLES, apply_style, style_kinds
+from duotone.data.styles import (
+    _DEFINITIONS,
+    STYLE_FACTORS,
+    STYLES,
+    apply_style,
+    kinds_worn_by,
+    style_kinds,
+)
 from duotone.errors import DataError, UnknownNameError
 
 
@@ -32,6 +39,18 @@ def test_kinds_are_numbered_in_this_order() -> None:
     assert style_kinds("none") == ()
     assert style_kinds("marks") == ("none", "sine-columns", "sine-rows", "ellipse")
     assert style_kinds("padpaf4") == ("zoom-in", "zoom-out", "invert", "blur")
+    eight = (*style_kinds("padpaf4"), "left-right", "upside-down", "rotation", "brightness")
+    assert style_kinds("padpaf8") == eight
+    assert style_kinds("padpaf-new") == (*eight, "affine", "solarize", "erase")
+    assert len(style_kinds("padpaf10")) == 10
+
+
+def test_newcomers_begin_with_the_second_look_or_have_looks_of_their_own() -> None:
+    assert kinds_worn_by("padpaf4", "member") == style_kinds("padpaf4")
+    assert kinds_worn_by("padpaf4", "newcomer") == ("zoom-out", "invert", "blur", "zoom-in")
+    assert kinds_worn_by("padpaf-new", "member") == style_kinds("padpaf8")
+    assert kinds_worn_by("padpaf-new", "newcomer") == ("affine", "solarize", "erase")
+    assert kinds_worn_by("none", "newcomer") == ()
 
 
 def test_every_style_is_defined() -> None:
@@ -51,7 +70,7 @@ def test_no_style_leaves_the_data_as_it_is() -> None:
 def test_given_data_is_not_changed() -> None:
     dataset = noise(6, 28, 28)
     before = dataset.fingerprint()
-    for style in ("marks", "padpaf4"):
+    for style in ("marks", "padpaf4", "padpaf8", "padpaf-new"):
         apply_style(dataset, style, np.arange(6) % 4, seed=0)
     assert dataset.fingerprint() == before
     assert not dataset.factors
@@ -138,10 +157,10 @@ def test_factors_of_transforms_record_the_kind_and_have_a_width_only_with_blur()
     np.testing.assert_array_equal(dataset.x[4], noise(5, 8, 8).x[4])
 
 
-@pytest.mark.parametrize("style", ["marks", "padpaf4"])
+@pytest.mark.parametrize("style", STYLES[1:])
 def test_look_of_a_row_depends_on_seed_and_row_and_not_on_the_other_rows(style: str) -> None:
-    dataset = noise(40, 28, 28)
-    everybody = np.arange(40) % 4
+    dataset = noise(40, 28, 28, 3)
+    everybody = np.arange(40) % len(style_kinds(style))
     alone = np.where(np.arange(40) == 7, everybody, -1)
     one = apply_style(dataset, style, everybody, seed=1)
     other = apply_style(dataset, style, alone, seed=1)
@@ -151,51 +170,72 @@ def test_look_of_a_row_depends_on_seed_and_row_and_not_on_the_other_rows(style: 
     assert apply_style(dataset, style, everybody, seed=1).fingerprint() == one.fingerprint()
 
 
-def test_zoom_in_enlarges_the_middle_22_of_28_pixels() -> None:
-    dataset = blank(2, 28, 28)
-    dataset.x[:, 3:25, 3:25] = 200
-    assert styled(dataset, "padpaf4", "zoom-in").x.min() == 200
-    dataset.x[:, 3] = 0
-    assert styled(dataset, "padpaf4", "zoom-in").x.min() == 0
+@pytest.mark.parametrize(
+    ("style", "kind", "ranges"),
+    [
+        ("padpaf8", "blur", {"blur": (0.1, 2)}),
+        ("padpaf8", "rotation", {"rotation": (-40, 40)}),
+        ("padpaf8", "brightness", {"brightness": (0.2, 1.8)}),
+        ("padpaf8", "left-right", {}),
+        ("padpaf-new", "affine", {"rotation": (-70, -30), "scale": (0.5, 0.75)}),
+        ("padpaf-new", "erase", {"erased": (0.02, 0.1)}),
+        ("padpaf10", "tint", {"red": (0, 1), "green": (0, 1), "blue": (0, 1)}),
+    ],
+)
+def test_true_amounts_of_a_look_are_recorded_and_no_others(
+    style: str, kind: str, ranges: dict[str, tuple[float, float]]
+) -> None:
+    factors = dict(styled(noise(400, 8, 8, 3), style, kind).factors)
+    assert set(factors.pop("style")) == {style_kinds(style).index(kind)}
+    for name, values in factors.items():
+        if name not in ranges:
+            assert np.isnan(values).all()
+            continue
+        low, high = ranges[name]
+        # With 400 draws the ends are missed by 5 % of the range once in 10⁹ times.
+        assert low <= values.min() < low + 0.05 * (high - low)
+        assert high >= values.max() > high - 0.05 * (high - low)
+    assert ranges.keys() <= factors.keys() <= set(STYLE_FACTORS)
 
 
-def test_zoom_out_puts_the_image_at_half_size_in_black() -> None:
-    small = styled(blank(2, 28, 28, 3, value=200), "padpaf4", "zoom-out").x[0]
-    assert small[8:20, 8:20].min() == 200
-    assert small.sum() == pytest.approx(200 * 14 * 14 * 3, rel=0.01)
-    assert small[:6].max() == small[22:].max() == small[:, :6].max() == small[:, 22:].max() == 0
+def test_a_recorded_rotation_is_the_one_that_was_made() -> None:
+    dataset = blank(20, 29, 29)
+    dataset.x[:, 13:16, 14:27] = 255  # a bar from the middle to the right
+    turned = styled(dataset, "padpaf8", "rotation")
+    for image, degrees in zip(turned.x, turned.factors["rotation"], strict=True):
+        rows, columns = np.nonzero(image > 127)
+        found = np.rad2deg(np.arctan2(14 - rows.mean(), columns.mean() - 14))
+        assert found == pytest.approx(degrees, abs=2)
 
 
-def test_invert_turns_every_value_around() -> None:
-    dataset = noise(3, 9, 8, 3)
-    np.testing.assert_array_equal(styled(dataset, "padpaf4", "invert").x, 255 - dataset.x)
+def test_zoom_in_of_small_photographs_keeps_22_of_32_pixels() -> None:
+    dataset = blank(2, 32, 32, 3)
+    dataset.x[:, 5:27, 5:27] = 200
+    assert styled(dataset, "padpaf10", "zoom-in").x.min() == 200
+    dataset.x[:, 5] = 0
+    assert styled(dataset, "padpaf10", "zoom-in").x.min() == 0
 
 
-def test_blur_of_a_point_is_a_gaussian_of_five_by_five_pixels() -> None:
-    dataset = blank(3, 11, 11)
-    dataset.x[:, 5, 5] = 255
-    blurred = styled(dataset, "padpaf4", "blur")
-    for image, sigma in zip(blurred.x, blurred.factors["blur"], strict=True):
-        taps = np.exp(-np.array([4, 1, 0, 1, 4]) / (2 * sigma**2))
-        taps /= taps.sum()
-        np.testing.assert_allclose(image[3:8, 3:8], 255 * np.outer(taps, taps), atol=0.51)
-        assert image[:3].max() == image[8:].max() == 0
+def test_grey_images_wear_no_style_that_changes_colours() -> None:
+    with pytest.raises(DataError, match="changes colours, but the images of 'blank' are grey"):
+        apply_style(blank(2, 8, 8), "padpaf10", np.zeros(2, np.int64), seed=0)
 
 
-def test_blur_leaves_an_even_image_alone() -> None:
-    dataset = blank(3, 8, 8, 3, value=77)
-    np.testing.assert_array_equal(styled(dataset, "padpaf4", "blur").x, dataset.x)
-
-
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=30)
 @given(
-    height=st.integers(8, 40), width=st.integers(8, 40), channels=st.sampled_from([(), (1,), (3,)])
+    style=st.sampled_from(["padpaf4", "padpaf8", "padpaf-new", "padpaf10"]),
+    height=st.integers(8, 40),
+    width=st.integers(8, 40),
+    channels=st.sampled_from([(), (1,), (3,)]),
 )
 def test_transforms_keep_the_form_of_the_images(
-    height: int, width: int, channels: tuple[int, ...]
+    style: str, height: int, width: int, channels: tuple[int, ...]
 ) -> None:
-    dataset = noise(4, height, width, *channels)
-    new = apply_style(dataset, "padpaf4", np.arange(4), seed=0)
+    if style == "padpaf10":
+        channels = (3,)
+    kinds = np.arange(len(style_kinds(style)))
+    dataset = noise(len(kinds), height, width, *channels)
+    new = apply_style(dataset, style, kinds, seed=0)
     assert new.x.shape == dataset.x.shape
     assert new.x.dtype == np.uint8
 

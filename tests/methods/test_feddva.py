@@ -21,7 +21,7 @@ from duotone.methods.feddva import (
 from duotone.models.classifiers import cnn_bn
 from duotone.models.dual_vae import DualVAE, noisy_or
 from duotone.models.gaussian import Gaussian, kl_to_standard
-from duotone.types import NO_LABEL, ClientState, DataInfo, Latents, RoundInfo
+from duotone.types import NO_LABEL, ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
 
@@ -295,14 +295,23 @@ def test_generated_images_use_the_clients_own_codes_and_follow_the_head():
     seen = []
     decode = method.decode
     method.decode = lambda m, latents: seen.append(latents) or decode(m, latents)
-    images = method.generate(model, 6, torch.Generator().manual_seed(0), label=2)
-    assert images.shape == (6, 1, 8, 8)
-    (latents,) = seen
-    assert all(code[0] == code[1] and 0 <= code[0] < 64 for code in latents.local.tolist())
-    chosen = model.head(torch.cat([latents.shared, latents.local], dim=1)).log_softmax(1)[:, 2]
-    plain = Latents(torch.randn(200, 8), model.own_codes[torch.randint(64, (200,))])
-    usual = model.head(torch.cat([plain.shared, plain.local], dim=1)).log_softmax(1)[:, 2]
-    assert chosen.mean() > usual.mean()
+    draws = method.draw(model, 200, torch.Generator().manual_seed(0))
+    images = method.generate(model, draws)
+    assert images.shape == (200, 1, 8, 8)
+    assert torch.equal(images, method.generate(model, draws))
+    method.generate(model, draws, torch.full((200,), 2))
+    plain, _, asked = seen
+    assert torch.equal(plain.shared, draws.content)
+    assert torch.equal(plain.local, asked.local)
+    assert all(code[0] == code[1] and 0 <= code[0] < 64 for code in plain.local.tolist())
+    assert len(plain.local.unique(dim=0)) > 50, "most of 64 codes are met by 200 draws"
+    # Turned around the origin, a code is as likely as before.
+    assert torch.allclose(asked.shared.norm(dim=1), plain.shared.norm(dim=1), atol=1e-4)
+    chosen, usual = (
+        model.head(torch.cat([latents.shared, latents.local], dim=1)).log_softmax(1)[:, 2]
+        for latents in (asked, plain)
+    )
+    assert (chosen >= usual).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 64, 64), (3, 30, 33)])

@@ -46,7 +46,8 @@ def test_every_model_can_learn_32_samples_by_heart(name):
     x = torch.rand(32, 1, 8, 8, generator=generator)
     y = torch.randint(4, (32,), generator=generator)
     model = build(name, 1, 8, 8, outputs=4).train()
-    optimizer = torch.optim.Adam(model.parameters(), 0.005)
+    # One layer has much further to go than several.
+    optimizer = torch.optim.Adam(model.parameters(), 0.05 if name == "linear" else 0.005)
     for _ in range(60):
         loss = functional.cross_entropy(model(x), y)
         optimizer.zero_grad()

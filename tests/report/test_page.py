@@ -146,6 +146,21 @@ def test_pictures_and_the_swap_matrix_of_a_run_are_in_its_report(make_run):
         write_report(run)
 
 
+def test_what_each_client_generates_is_in_the_report(make_run):
+    run = make_run()
+    clients = [
+        {"client": "a", "kind": "member", "style": "red", "fd": 12.5, "floor": 1.25},
+        {"client": "b", "kind": "newcomer", "style": "new", "labels": 3.0},
+    ]
+    (run.path / "generate.json").write_text(json.dumps({"clients": clients, "pairs": []}))
+    page = write_report(run).read_text()
+    assert "member a (red)" in page
+    assert "12.50" in page
+    (run.path / "generate.json").write_text("{}")
+    with pytest.raises(RunError, match="holds no list of clients"):
+        write_report(run)
+
+
 def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(make_run, change_json):
     run = make_run()
     change_json(run.path / "run.json", status="interrupted")

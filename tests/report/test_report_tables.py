@@ -6,7 +6,12 @@ import pytest
 from made_scores import probe
 
 from duotone.report.holdings import lines_of_latents
-from duotone.report.representations import disentanglement_table, group_table, probe_numbers
+from duotone.report.representations import (
+    disentanglement_table,
+    generation_table,
+    group_table,
+    probe_numbers,
+)
 from duotone.report.tables import (
     last_values,
     learning_curves,
@@ -119,3 +124,20 @@ def test_saved_codes_still_know_who_holds_which_labels():
     np.testing.assert_allclose(lines[0].shares, [0.5, 0.5])
     np.testing.assert_allclose(lines[1].shares, [0, 1])
     assert lines[0].sizes.tolist() == [2]
+
+
+def test_generated_samples_stand_beside_real_ones_and_chance():
+    assert generation_table({"swap.label": {"value": 1}}) is None
+    scores = {
+        "generate.fd": {"value": 30.0},
+        "generate.fd.floor": {"value": 2.0},
+        "generate.own_style": {"value": 0.9, "low": 0.88, "high": 0.92},
+        "generate.own_style.chance": {"value": 0.25},
+        "generate.own_style.newcomers": {"value": 0.8},
+    }
+    table = generation_table(scores)
+    assert table is not None
+    assert table.rows == (
+        ("Fréchet distance", "30.00", "2.00", "–", "–"),
+        ("own style", "0.90 [0.88, 0.92]", "–", "0.25", "0.80"),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -150,3 +152,32 @@ def test_the_control_trains_on_labelled_samples_alone(tmp_path):
     assert ((latents["client"] == "0") & (latents["split"] == "train")).sum() == 30
     assert (run.path / "figures" / "swaps.png").exists()
     assert (run.path / "swap.json").exists()
+    assert (run.path / "figures" / "samples.png").exists()
+    clients = json.loads((run.path / "generate.json").read_text())["clients"]
+    assert [item["kind"] for item in clients] == ["member"] * 5 + ["newcomer"]
+    distances = [item["fd"] for item in clients if item["kind"] == "member"]
+    scores = run.summary["scores"]
+    assert scores["generate.fd"]["value"] == pytest.approx(np.mean(distances))
+    assert scores["generate.own_style.newcomers"]["n"] == 500
+    page = run.report().read_text(encoding="utf-8")
+    assert "The same draws at every client" in page
+    assert "Generated samples, client by client" in page
+
+
+def test_labels_that_clients_lack_are_asked_for_and_judged(tmp_path):
+    settings = {
+        "method": {"name": "feddva", "shared_dim": 2, "local_dim": 2, "newcomer_epochs": 1},
+        "data": "mini-digits",
+        "style": "marks",
+        "partition": {"scheme": "pathological", "clients": 4, "classes_per_client": 5},
+        "rounds": 1,
+        "latents": 10,
+        "curve": (),
+        "backend": "serial",
+    }
+    scores = duotone.run(settings, out=tmp_path / "run").summary["scores"]
+    # Four clients with five of ten labels each, of which 30 samples are asked for.
+    assert scores["generate.seen_label"]["n"] == scores["generate.unseen_label"]["n"] == 600
+    assert scores["generate.unseen_label.judge"]["value"] > 0.7
+    assert scores["generate.unseen_style.judge"]["value"] > 0.9
+    assert scores["generate.own_style.chance"]["value"] == pytest.approx(0.25)

@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 import duotone
+from duotone.data import style_kinds
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
 from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
 from duotone.runs.execute import stop_requests
-from duotone.runs.plan import model_name, part_sizes, plan_run
+from duotone.runs.plan import model_name, part_sizes, plan_population, plan_run
 from duotone.types import DataInfo
 
 SMALL = {
@@ -402,6 +403,21 @@ def test_styles_give_clients_groups_and_factors(tmp_path):
     latents = run.latents
     assert np.isnan(latents["factor_phase"][latents["group"] == "none"]).all()
     assert np.isfinite(latents["factor_phase"][latents["group"] != "none"]).all()
+
+
+def test_newcomers_wear_looks_that_no_member_has():
+    population = plan_population(
+        {
+            "data": "digits",
+            "style": "padpaf-new",
+            "partition": {"scheme": "iid", "clients": 14, "newcomers": 5, "max_train": 10},
+        }
+    )
+    partition = population.partition
+    worn = dict(zip(partition.clients, partition.groups, strict=True))
+    assert [worn[client] for client in partition.members] == [*style_kinds("padpaf8"), "zoom-in"]
+    new = ["affine", "solarize", "erase", "affine", "solarize"]
+    assert [worn[client] for client in partition.newcomers] == new
 
 
 def test_comparing_refuses_runs_on_other_data_or_partitions(finished, tmp_path):

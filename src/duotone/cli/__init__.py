@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 
-from duotone.cli import comparing, looking, reporting, running
+from duotone.cli import comparing, generating, looking, reporting, running
 from duotone.cli.app import app
 from duotone.errors import DuotoneError
 
 __all__ = [
     "comparing",
+    "generating",
     "looking",
     "main",
     "reporting",

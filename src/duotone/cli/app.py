@@ -81,7 +81,9 @@ DataOption = Annotated[
 ]
 StyleOption = Annotated[
     str | None,
-    typer.Option(help="Each client's own look: none, marks, padpaf4.", rich_help_panel=DATA),
+    typer.Option(
+        help="Each client's own look: none, marks, padpaf4, padpaf8, …", rich_help_panel=DATA
+    ),
 ]
 PartitionOption = Annotated[
     str | None,
@@ -96,8 +98,8 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, mlp, mlp-bn, or "
-        "package.module:Class.",
+        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, linear, mlp, mlp-bn, "
+        "or package.module:Class.",
     ),
 ]
 ClientsOption = Annotated[

@@ -17,7 +17,7 @@ from duotone.data.files import dataset_from_mapping, file_of, find_file, read_da
 from duotone.data.folders import read_folder
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
-from duotone.data.styles import STYLES, apply_style, style_kinds
+from duotone.data.styles import STYLES, apply_style, kinds_worn_by, style_kinds
 from duotone.errors import DataError
 from duotone.registry import Registry
 
@@ -30,6 +30,7 @@ __all__ = [
     "dataset_from_mapping",
     "describe_datasets",
     "import_dataset",
+    "kinds_worn_by",
     "load_dataset",
     "save_dataset",
     "style_kinds",
@@ -43,6 +44,9 @@ DATASETS = Registry(
         "rendered-digits": "duotone.data.rendered:rendered_digits",
         "planted": "duotone.data.planted:planted",
         "planted-table": "duotone.data.planted:planted_table",
+        "simpson": "duotone.data.simpson:simpson",
+        "simpson-repo": "duotone.data.simpson:simpson_repo",
+        "simpson-slopes": "duotone.data.simpson:simpson_slopes",
         "mnist": "duotone.data.sources:mnist",
         "mnist-m": "duotone.data.sources:mnist_m",
         "svhn": "duotone.data.sources:svhn",
@@ -63,6 +67,9 @@ _SUMMARIES = {
     "rendered-digits": "10,000 digits drawn from fonts, 28×28 colour; stands in for SynthDigits",
     "planted": "4,800 made images, 16×16 grey, with known shared and local factors",
     "planted-table": "4,800 made rows of 16 features with known shared and local factors",
+    "simpson": "400 made points: y rises with x in each client and falls over all of them",
+    "simpson-repo": "the same with clients that overlap in x, as in the code of PaDPaF",
+    "simpson-slopes": "simpson-repo with another slope in each client",
     "mnist": "handwritten digits, 28×28 grey",
     "mnist-m": "MNIST digits blended with photographs, 32×32 colour",
     "svhn": "house numbers from street photographs, 32×32 colour",

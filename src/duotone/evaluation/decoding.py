@@ -62,10 +62,12 @@ class Holder:
     truth: dict[str, FloatArray]
 
 
-def choose_holders(partition: Partition, style_of: Mapping[str, str], seed: int) -> list[str]:
+def choose_holders(
+    partition: Partition, style_of: Mapping[str, str], seed: int, members: int = _MEMBERS
+) -> list[str]:
     """Return some members and newcomers that have test samples, of as many styles as possible."""
     chosen: list[str] = []
-    most: dict[Kind, int] = {"member": _MEMBERS, "newcomer": _NEWCOMERS}
+    most: dict[Kind, int] = {"member": members, "newcomer": _NEWCOMERS}
     for kind, limit in most.items():
         clients = [client for client in partition.of_kind(kind) if partition.size(client, "test")]
         order = stream(seed, "swap", "clients", kind).permutation(len(clients)).tolist()

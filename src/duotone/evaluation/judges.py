@@ -21,6 +21,8 @@ from duotone.evaluation.factors import ANGLES
 from duotone.evaluation.metrics import Direction
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
+from duotone.federation.local import head_inputs
+from duotone.federation.method import find_head
 from duotone.models.classifiers import mlp_bn
 from duotone.models.thesis import thesis_cnn_bn
 from duotone.partition.partition import Holding, Partition, Population, Rows
@@ -109,6 +111,14 @@ class Judges:
                 found[trait.name] = np.arctan2(answer[:, 1], answer[:, 0])
             else:
                 found[trait.name] = trait.mean + trait.std * answer[:, 0]
+        return found
+
+    @torch.inference_mode()
+    def features(self, x: Tensor) -> FloatArray:
+        """Return what the network's last layer is given for some samples."""
+        head = find_head(self.network)
+        parts = [head_inputs(self.network, head, part) for part in torch.split(x, BATCH)]
+        found: FloatArray = torch.cat(parts).double().numpy()
         return found
 
     def truth(self, population: Population, client: str, rows: Rows) -> dict[str, FloatArray]:

@@ -1,4 +1,4 @@
-"""Sheets to look at: what each part of a representation draws when it is decoded.
+"""Sheets to look at: what is drawn from codes when they are decoded, and from random draws.
 
 A sheet is a grid of images, ``(rows, columns, height, width, channels)`` in bytes.
 """
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from duotone.evaluation.decoding import Codes, Holder, decode_codes
+from duotone.evaluation.generation import GRID, GenerationResult
 from duotone.federation.method import Decodes
 from duotone.partition.partition import Population
 from duotone.types import DataInfo
 
 Images: TypeAlias = NDArray[np.uint8]
-Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "concepts"]
+Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "samples", "concepts"]
 
 _CLIENTS = 5
 _STEPS = 9
@@ -152,6 +153,53 @@ def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, w
         "One direction out of many for the shared code; at its ends there may be nothing real.",
         tiles.reshape(_STEPS, _STEPS, *tiles.shape[1:]),
     )
+
+
+def generation_sheets(
+    found: GenerationResult, population: Population, *, conditional: bool
+) -> list[Sheet]:
+    """Draw all clients' samples beside each other, and for two clients every pair of draws.
+
+    Args:
+        found: What was generated.
+        population: Every client's real samples, of which one stands at the head of its row.
+        conditional: Whether labels were asked for, one after the other.
+    """
+    rows: list[Images] = []
+    for client, samples in found.samples.items():
+        real = pixels(population.data(client).x[:1])
+        rows.append(np.concatenate([real, pixels(torch.from_numpy(samples["row"]))]))
+    names = ", ".join(f"{item['client']} ({item['style']})" for item in found.clients)
+    labels = " and the same label is asked for" if conditional else ""
+    sheets = [
+        Sheet(
+            "samples",
+            "samples",
+            "The same draws at every client",
+            "A row is a client; the first column is a real sample of it. In each other column all "
+            f"clients generate from the same draw{labels}, so down a column the content should "
+            f"stay, along a row the style. Clients in order: {names}.",
+            "Ten draws are an anecdote; the scores have hundreds.",
+            np.stack(rows),
+            heads=(0, 1),
+        )
+    ]
+    together = "content and label" if conditional else "content"
+    for number, item in enumerate(found.clients[:2]):
+        grid = pixels(torch.from_numpy(found.samples[item["client"]]["grid"]))
+        sheets.append(
+            Sheet(
+                f"samples-{number}",
+                "samples",
+                f"Every content in every style of {item['kind']} {item['client']} "
+                f"({item['style']})",
+                f"Along a row the draw of {together} stays and the draw of style changes; down a "
+                "column the style stays. Equal columns mean that the draw of style does nothing.",
+                "A client has one style on the whole; the draw of style only moves within it.",
+                grid.reshape(GRID, GRID, *grid.shape[1:]),
+            )
+        )
+    return sheets
 
 
 def _main_line(codes: Codes) -> Codes:

@@ -38,6 +38,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Draws,
     Latents,
     NewcomerRule,
     Params,
@@ -226,6 +227,11 @@ class Method(ABC):
         scores: Tensor = model(x)
         return scores
 
+    @property
+    def draws_labels(self) -> bool:
+        """Whether a method that draws samples can be told their labels."""
+        return bool(getattr(self.config, "conditional", False))
+
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the two parts of the representation; here all features are of one part."""
         features, nothing = self.features(model, x), torch.empty(len(x), 0, device=x.device)
@@ -335,6 +341,33 @@ class FindsConcepts(Protocol):
 
     def nearness(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return how near samples lie to each concept: logarithms of densities, but a constant."""
+        ...
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """A method that can draw samples."""
+
+    device: str
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters into this process's network and return it."""
+        ...
+
+    def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
+        """Draw the latents of some samples."""
+        ...
+
+    def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
+        """Return the samples of some latents, images in [0, 1].
+
+        The same latents and labels give the same samples, and nothing in the model changes.
+
+        Args:
+            model: A client's model.
+            draws: The latents.
+            label: One class per sample, for methods that can be asked for a class.
+        """
         ...
 
 

@@ -16,6 +16,7 @@ METHODS = Registry(
         "fedper": "duotone.methods.fedper:FedPer",
         "fedrep": "duotone.methods.fedrep:FedRep",
         "lg-fedavg": "duotone.methods.lg_fedavg:LGFedAvg",
+        "private-bias": "duotone.methods.private_bias:PrivateBias",
         "percnn": "duotone.methods.percnn:PerCNN",
         "fedcd": "duotone.methods.fedcd:FedCD",
         "fedvc": "duotone.methods.fedvc:FedVC",

@@ -67,6 +67,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Draws,
     Latents,
     NewcomerRule,
     RoundInfo,
@@ -287,27 +288,35 @@ class FedDVA(Method):
         logits: Tensor = model.decoder(latents.shared, latents.local)
         return logits.sigmoid()
 
-    @torch.no_grad()
-    def generate(
-        self, model: nn.Module, count: int, generator: torch.Generator, label: int | None = None
-    ) -> Tensor:
-        """Draw new images as this client would.
+    @property
+    def draws_labels(self) -> bool:
+        """The head tells which codes stand for a label."""
+        return True
 
-        Args:
-            model: The client's model.
-            count: How many.
-            generator: The source of the codes.
-            label: A class: of many codes those are drawn that the head takes for it most clearly.
+    def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
+        """Draw z from its prior, and a number that chooses one of the client's own codes."""
+        z = torch.randn(count, self.config.shared_dim, generator=generator)
+        return Draws(z, torch.randn(count, 1, generator=generator))
+
+    @torch.no_grad()
+    def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
+        """Return new images as this client would draw them.
+
+        With labels, of many turns of each z around the origin, which are as likely as z, the one is
+        used that the head takes most clearly for its label.
         """
         assert isinstance(model, DualVAE)
-        tries = count if label is None else 50 * count
-        z = torch.randn(tries, self.config.shared_dim, generator=generator)
-        rows = torch.randint(len(model.own_codes), (tries,), generator=generator)
-        c = model.own_codes[rows]
+        z, kept = draws.content, len(model.own_codes)
+        place = torch.special.ndtr(draws.style.squeeze(1)).mul(kept).long().clamp(max=kept - 1)
+        c = model.own_codes[place.to(model.own_codes.device)]
+        z = z.to(c.device)
         if label is not None:
-            scores = model.head(torch.cat([z, c], dim=1)).log_softmax(dim=1)[:, label]
-            best = scores.topk(count).indices
-            z, c = z[best], c[best]
+            turned = torch.einsum("nd,kde->nke", z, turns(z.shape[1]).to(z.device))
+            codes = torch.cat([turned, c.unsqueeze(1).expand(-1, turned.shape[1], -1)], dim=2)
+            scores = model.head(codes).log_softmax(dim=2)
+            rows = torch.arange(len(z), device=z.device)
+            best = scores[rows, :, label.to(z.device)].argmax(dim=1)
+            z = turned[rows, best]
         return self.decode(model, Latents(z, c))
 
     def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> DualVAE:
@@ -384,6 +393,14 @@ class FedDVA(Method):
             _, z, q_c = model.encode(x, sample=True)
         codes = torch.cat([z, q_c.sample().detach()], dim=1)
         return (self.config.label_weight if tunes else 1.0) * task_loss(model.head, codes, y)
+
+
+def turns(dimensions: int, count: int = 50) -> Tensor:
+    """Return rotations, always the same: of a standard normal code each makes another one."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(count, dimensions, dimensions, generator=generator)
+    rotations: Tensor = torch.linalg.qr(noise).Q
+    return rotations
 
 
 def _progress(info: RoundInfo) -> float:

@@ -18,6 +18,7 @@ MODELS = Registry(
         "thesis-cnn-bn": "duotone.models.thesis:thesis_cnn_bn",
         "digits-cnn": "duotone.models.digits:DigitsCNN",
         "resnet8-gn": "duotone.models.resnet:ResNet8",
+        "linear": "duotone.models.classifiers:Linear",
         "mlp": "duotone.models.classifiers:mlp",
         "mlp-bn": "duotone.models.classifiers:mlp_bn",
     },
@@ -30,6 +31,7 @@ _SUMMARIES = {
     "thesis-cnn-bn": "thesis-cnn with BatchNorm after each layer but the last, for images",
     "digits-cnn": "the large CNN of FedBN's digit experiments, with BatchNorm, for images",
     "resnet8-gn": "a ResNet of 8 layers with GroupNorm, for images of about 32×32",
+    "linear": "one linear layer, for tables and flattened images",
     "mlp": "two hidden layers of 64, for tables and flattened images",
     "mlp-bn": "mlp with BatchNorm after each hidden layer, for tables and flattened images",
 }

@@ -1,4 +1,4 @@
-"""Small classifiers: a CNN for images and an MLP for tables, with and without BatchNorm."""
+"""Small models: a CNN for images, an MLP and a linear layer for tables."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ class SmallCNN(nn.Module):
         x = self.relu(self.pool(self.norm2(self.conv2(x))))
         x = self.relu(self.norm3(self.fc1(x.flatten(1))))
         scores: Tensor = self.head(x)
+        return scores
+
+
+class Linear(nn.Module):
+    """One linear layer for feature vectors; images are flattened.
+
+    Args:
+        data: The form of the samples.
+    """
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.head = nn.Linear(math.prod(data.shape), data.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one score per class, or one number per target."""
+        scores: Tensor = self.head(x.flatten(1))
         return scores
 
 

@@ -2,9 +2,10 @@
 
 A run folder may hold ``figures/figures.json``, a list of tables with the keys ``file`` (a PNG
 beside it), ``title``, ``caption`` (what to look for), ``mislead`` (how it can mislead) and
-``section`` (one of traversals, manifolds, swaps, concepts). ``swap.json`` has ``matrix``, a list of
-tables with the keys ``content_client``, ``style_client``, ``label`` and ``style``: how well a pair
-of clients swaps, null where that is unknown.
+``section`` (one of traversals, manifolds, swaps, samples, concepts). ``swap.json`` has ``matrix``,
+a list of tables with the keys ``content_client``, ``style_client``, ``label`` and ``style``: how
+well a pair of clients swaps, null where that is unknown. ``generate.json`` has ``clients``, a list
+of tables that say what was found of each client's generated samples.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import polars as pl
 
 from duotone.errors import RunError
 
-SECTIONS = ("swaps", "manifolds", "traversals", "concepts")
+SECTIONS = ("samples", "swaps", "manifolds", "traversals", "concepts")
 MOST_BYTES = 2_000_000
 """All pictures together; a report stays below 8 MB."""
 _KEYS = ("file", "title", "caption", "mislead", "section")
@@ -121,6 +122,22 @@ def swap_table(folder: Path) -> pl.DataFrame | None:
         return pl.DataFrame(rows, schema=_SWAP, strict=False)
     except (TypeError, KeyError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path} is damaged: it holds no table of pairs ({error!r}).") from error
+
+
+def generated_clients(folder: Path) -> list[dict[str, Any]]:
+    """Return what was found of each client's generated samples; nothing if none were generated.
+
+    Raises:
+        RunError: The file is damaged.
+    """
+    path = folder / "generate.json"
+    if not path.exists():
+        return []
+    content = _json(path)
+    try:
+        return [{"client": row["client"], **row} for row in content["clients"]]
+    except (TypeError, KeyError) as error:
+        raise RunError(f"{path} is damaged: it holds no list of clients ({error!r}).") from error
 
 
 def _json(path: Path) -> Any:

@@ -10,7 +10,7 @@ import polars as pl
 
 from duotone.report.maps import MOST_POINTS, code_maps, comparable, is_alive
 from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
-from duotone.report.pictures import stored_pictures, swap_table
+from duotone.report.pictures import generated_clients, stored_pictures, swap_table
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.subject import Subject
 from duotone.report.tables import PROBES, probe_table
@@ -48,7 +48,19 @@ _PROBE_WORDS = {
     "control": "permuted",
     "untrained": "untrained",
 }
+_GENERATED = {
+    "fd": "Fréchet distance",
+    "own_style": "own style",
+    "labels": "effective labels",
+    "same_content": "same label, new style",
+    "same_style": "same label, new content",
+    "across_clients": "same label at two clients",
+    "seen_label": "label asked for, seen",
+    "unseen_label": "label asked for, unseen",
+    "unseen_style": "own style, unseen label",
+}
 _PICTURES = {
+    "samples": "Samples",
     "swaps": "Swaps",
     "manifolds": "Manifolds",
     "traversals": "Traversals",
@@ -80,7 +92,12 @@ def separation_section(subject: Subject) -> Section:
             ),
             Grid("probe-numbers", probe_numbers(probes), is_folded=True),
         ]
-    found = [disentanglement_table(scores), group_table(scores), swaps_table(scores)]
+    found = [
+        disentanglement_table(scores),
+        group_table(scores),
+        swaps_table(scores),
+        generation_table(scores),
+    ]
     blocks += [Grid(f"scores-{i}", item) for i, item in enumerate(found) if item is not None]
     return Section(
         "separation",
@@ -197,6 +214,47 @@ def swaps_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
     return PlainTable("Swaps", ("read", *(f">{w}" for w in _SWAP_WORDS.values())), rows, note)
 
 
+def generation_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
+    """Return what judges read from generated samples; ``None`` if none were generated."""
+    names = [name for name in _GENERATED if f"generate.{name}" in scores]
+    if not names:
+        return None
+    rows = tuple(
+        (
+            _GENERATED[name],
+            _plain(scores[f"generate.{name}"]),
+            _plain(scores.get(f"generate.{name}.{'floor' if name == 'fd' else 'judge'}")),
+            _plain(scores.get(f"generate.{name}.chance")),
+            _plain(scores.get(f"generate.{name}.newcomers")),
+        )
+        for name in names
+    )
+    note = "Samples that members' models generate, read by judges that were trained on real "
+    note += "samples. Chance is what samples would get that ignore the question. The Fréchet "
+    note += "distance is in the features of these judges: not comparable between data sets."
+    heads = ("read", ">generated", ">real samples", ">chance", ">by newcomers")
+    return PlainTable("Generated samples", heads, rows, note)
+
+
+def generation_clients(folder: Path) -> PlainTable | None:
+    """Return the same for every single client; ``None`` if nothing was generated."""
+    clients = generated_clients(folder)
+    names = {"fd": "Fréchet distance", "floor": "of real samples", **_GENERATED}
+    shown = [name for name in names if any(name in row for row in clients)]
+    if not shown:
+        return None
+    rows = tuple(
+        (
+            f"{row['kind']} {row['client']} ({row['style']})",
+            *(NOTHING if row.get(name) is None else f"{row[name]:.2f}" for name in shown),
+        )
+        for row in clients
+    )
+    heads = ("client", *(f">{names[name]}" for name in shown))
+    note = "Distances of different clients cannot be compared, each only with that of real samples."
+    return PlainTable("Generated samples, client by client", heads, rows, note)
+
+
 def _plain(score: Mapping[str, Any] | None) -> str:
     if score is None:
         return NOTHING
@@ -263,6 +321,9 @@ def picture_section(folder: Path) -> Section:
             for item in pictures
             if item.section == name
         ]
+    by_client = generation_clients(folder)
+    if by_client is not None:
+        blocks.append(Grid("generated", by_client))
     pairs = swap_table(folder)
     if pairs is not None:
         views = tuple(View((s,), swap_figure(pairs, s)) for s in ("label", "style"))
@@ -287,8 +348,10 @@ def picture_section(folder: Path) -> Section:
     if not blocks:
         blocks.append(
             Note(
-                "Traversals, manifolds and swap sheets come with methods that have a decoder; this "
-                "run has left none."
+                "Traversals, manifolds and swap sheets come with methods that have a decoder, and "
+                "samples with those that draw them; this run has left none."
             )
         )
-    return Section("pictures", "Pictures", "What the parts do when they are decoded.", blocks)
+    return Section(
+        "pictures", "Pictures", "What the parts do when samples are made from them.", blocks
+    )

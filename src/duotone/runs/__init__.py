@@ -93,6 +93,18 @@ class Run:
         """What clients are mixtures of, for methods that find concepts."""
         return self.folder.concepts()
 
+    def generate(
+        self, client: str, *, label: int | None = None, count: int = 20, seed: int = 0
+    ) -> Array:
+        """Return new samples of a client's model: uint8 images, or rows of features.
+
+        ``duotone.generate`` says more about them, and takes data and model made in Python.
+        """
+        # Named, not imported: it needs runs itself.
+        generate = import_object("duotone.runs.generate:generate")
+        samples: Array = generate(self, client, label=label, count=count, seed=seed).x
+        return samples
+
     def report(self, out: str | Path | None = None) -> Path:
         """Write the report, by default ``report.html`` in the run's folder; return its path."""
         # Named, not imported: reports are made from runs, and so stand above them.

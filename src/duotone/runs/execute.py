@@ -17,12 +17,11 @@ from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.summary import Score, headline, selected_round, summarise
-from duotone.evaluation.vote import Election, vote
+from duotone.evaluation.vote import vote
 from duotone.federation.backends import Backend
 from duotone.federation.engine import (
     RoundResult,
     Start,
-    before_first_round,
     federate,
     size_in_bytes,
 )
@@ -33,9 +32,10 @@ from duotone.runs.plan import Plan
 from duotone.runs.separation import (
     measure_concepts,
     measure_latents,
-    measure_swaps,
+    measure_made,
     separation_rows,
 )
+from duotone.runs.serving import last_election, last_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _train(
     done = store.manifest.round
     folder.cut_metrics(store.manifest.notes.get("metrics_bytes", 0))
     scores: dict[str, float] = dict(store.manifest.notes.get("scores", {}))
-    elected = _elected(store)
+    elected = last_election(store)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     for observer in observers:
         observer.run_started(folder, plan, done)
@@ -183,24 +183,16 @@ def _finish(
     folder.cut_metrics(manifest.notes["metrics_bytes"])
     table = folder.metrics()
     scores = summarise(table)
-    elected = _elected(store)
+    elected = last_election(store)
     if config.latents:
-        assert config.rounds is not None
-        before = before_first_round(
-            plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-        )
-        info = replace(before, round=manifest.round)
-        chosen = None if elected is None else elected.chosen
-        serving = Serving(store.server(), info, plan.rule, config.shots, chosen)
+        serving = last_serving(plan, store)
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
-        swapped = measure_swaps(plan, serving, store, backend)
-        if swapped is not None:
-            swaps, sheets = swapped
-            found |= swaps.scores
-            folder.write_swaps(swaps)
-            folder.write_sheets(sheets)
+        made = measure_made(plan, serving, store, backend)
+        if made is not None:
+            found |= made.scores
+            folder.write_made(made.swaps, made.generation, made.sheets)
         placed = measure_concepts(plan, serving, clients, store, backend)
         if placed is not None:
             concepts, told = placed
@@ -225,12 +217,6 @@ def _finish(
             **({} if elected is None else {"election": elected.as_json()}),
         }
     )
-
-
-def _elected(store: FolderStore) -> Election | None:
-    """Return what members last voted for, if they were asked."""
-    found = store.manifest.notes.get("election")
-    return None if found is None else Election.from_json(found)
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:

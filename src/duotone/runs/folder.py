@@ -8,7 +8,8 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   latents.npz     representations of some samples of every client
   swap.json       how well pairs of clients swap codes, if the method has a decoder
   concepts.json   clients' weights of concepts, if the method finds any
-  figures/        pictures of what the codes draw, or of concepts
+  generate.json   what judges say of each client's generated samples, if the method draws any
+  figures/        pictures of what the codes draw, of samples, or of concepts
   checkpoints/    the last committed round
   log.txt         what was said while it ran
 """
@@ -35,7 +36,8 @@ from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
 from duotone.evaluation.concepts import Concepts
-from duotone.evaluation.sheets import Sheet
+from duotone.evaluation.generation import GenerationResult
+from duotone.evaluation.sheets import Images, Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
 
@@ -202,15 +204,23 @@ class RunFolder:
         content = json.dumps(summary, indent=2) + "\n"
         write_atomically(self.path / "summary.json", content.encode())
 
-    def write_swaps(self, swaps: SwapResult) -> None:
-        """Write ``swap.json``."""
-        content = {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
-        write_atomically(self.path / "swap.json", (json.dumps(content, indent=2) + "\n").encode())
+    def write_made(
+        self, swaps: SwapResult | None, generation: GenerationResult | None, sheets: Sequence[Sheet]
+    ) -> None:
+        """Write what judges say of samples that a method made, and the sheets."""
+        if swaps is not None:
+            self._write_json(
+                "swap.json", {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
+            )
+        if generation is not None:
+            self._write_json(
+                "generate.json", {"clients": generation.clients, "pairs": generation.pairs}
+            )
+        self.write_sheets(sheets)
 
     def write_concepts(self, concepts: Concepts) -> None:
         """Write ``concepts.json``."""
-        content = json.dumps(concepts.as_json()) + "\n"
-        write_atomically(self.path / "concepts.json", content.encode())
+        self._write_json("concepts.json", concepts.as_json())
 
     def concepts(self) -> dict[str, Any] | None:
         """Return what clients are mixtures of; ``None`` for methods without concepts.
@@ -227,7 +237,7 @@ class RunFolder:
             place.mkdir(exist_ok=True)
         told: list[dict[str, str]] = []
         for sheet in sheets:
-            write_atomically(place / f"{sheet.name}.png", sheet_png(sheet))
+            write_atomically(place / f"{sheet.name}.png", tiles_png(sheet.tiles, sheet.heads))
             facts = {key: getattr(sheet, key) for key in ("title", "caption", "mislead", "section")}
             told.append({"file": f"{sheet.name}.png", **facts})
         content = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
@@ -260,6 +270,9 @@ class RunFolder:
         with disk_errors(self.path), (self.path / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
 
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
     def _json(self, name: str) -> dict[str, Any]:
         try:
             content = json.loads((self.path / name).read_bytes())
@@ -270,9 +283,14 @@ class RunFolder:
         return content
 
 
-def sheet_png(sheet: Sheet) -> bytes:
-    """Return a sheet as a PNG file: tiles beside each other, originals a little apart."""
-    rows, columns, height, width, channels = sheet.tiles.shape
+def tiles_png(tiles: Images, heads: tuple[int, int] = (0, 0)) -> bytes:
+    """Return a grid of images as a PNG file: beside each other, originals a little apart.
+
+    Args:
+        tiles: The images, ``(rows, columns, height, width, channels)``.
+        heads: How many first rows and columns are originals.
+    """
+    rows, columns, height, width, channels = tiles.shape
     zoom = max(1, round(56 / max(height, width)))
 
     def starts(count: int, size: int, heads: int) -> list[int]:
@@ -280,9 +298,9 @@ def sheet_png(sheet: Sheet) -> bytes:
             place * (size * zoom + 2) + (6 if place >= heads > 0 else 0) for place in range(count)
         ]
 
-    tops, lefts = starts(rows, height, sheet.heads[0]), starts(columns, width, sheet.heads[1])
+    tops, lefts = starts(rows, height, heads[0]), starts(columns, width, heads[1])
     page = np.full((tops[-1] + height * zoom, lefts[-1] + width * zoom, channels), 255, np.uint8)
-    for top, row in zip(tops, sheet.tiles, strict=True):
+    for top, row in zip(tops, tiles, strict=True):
         for left, tile in zip(lefts, row, strict=True):
             large = tile.repeat(zoom, axis=0).repeat(zoom, axis=1)
             page[top : top + large.shape[0], left : left + large.shape[1]] = large

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,13 @@ import torch
 from torch import nn
 
 from duotone.config import NAME_OF_TABLE, RunConfig, validated
-from duotone.data import apply_style, dataset_from_mapping, load_dataset, style_kinds
+from duotone.data import (
+    apply_style,
+    dataset_from_mapping,
+    kinds_worn_by,
+    load_dataset,
+    style_kinds,
+)
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError
 from duotone.federation.engine import size_in_bytes
@@ -234,16 +241,14 @@ def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -
     kinds = style_kinds(style)
     worn = np.full(len(dataset), -1, np.int64)
     groups: list[str] = []
-    # Newcomers begin with the second look, so that a single newcomer does not get the plain one.
-    rank = {"member": 0, "newcomer": 1}
+    turns = {kind: cycle(kinds_worn_by(style, kind)) for kind in set(partition.kinds)}
+    several = len(set(partition.groups)) > 1
     for client in partition:
         holding = partition[client]
-        look = rank[holding.kind] % len(kinds)
-        rank[holding.kind] += 1
+        look = next(turns[holding.kind])
         for rows in (holding.train, holding.val, holding.test):
-            worn[rows] = look
-        several = len(set(partition.groups)) > 1
-        groups.append(f"{holding.group}+{kinds[look]}" if several else kinds[look])
+            worn[rows] = kinds.index(look)
+        groups.append(f"{holding.group}+{look}" if several else look)
     styled = apply_style(dataset, style, worn, seed=seed)
     dressed = Partition(
         partition.clients, groups, partition.kinds, partition.rows, partition.offsets

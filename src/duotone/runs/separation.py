@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,18 +16,20 @@ from duotone.evaluation.concepts import (
     find_concepts,
 )
 from duotone.evaluation.decoding import choose_holders, encode_holders
+from duotone.evaluation.generation import GenerationResult, asks_labels, generation_scores
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
-from duotone.evaluation.sheets import Sheet, draw_sheets
+from duotone.evaluation.sheets import Sheet, draw_sheets, generation_sheets
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.engine import ClientStates, MemoryStates, federate
-from duotone.federation.method import Decodes, FindsConcepts
+from duotone.federation.method import Decodes, FindsConcepts, Generates
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
+from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
 from duotone.runs.plan import Plan
 from duotone.types import Kind
 
@@ -80,20 +82,54 @@ def _fedavg_features(plan: Plan, clients: Sequence[str]) -> Array:
     return np.asarray(latents["shared"])
 
 
-def measure_swaps(
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is known of samples that a method made, from codes or from random draws.
+
+    Attributes:
+        scores: By name.
+        sheets: To look at.
+        swaps: What swapping shows, if the method decodes.
+        generation: What generated samples show, if it draws any.
+    """
+
+    scores: dict[str, Score]
+    sheets: list[Sheet]
+    swaps: SwapResult | None
+    generation: GenerationResult | None
+
+
+def measure_made(
     plan: Plan, serving: Serving, states: ClientStates, backend: Backend
-) -> tuple[SwapResult, list[Sheet]] | None:
-    """Swap codes between clients and draw them, if the method can turn codes into samples."""
-    method, population = plan.method, plan.population
-    if not isinstance(method, Decodes):
+) -> Made | None:
+    """Let the method make samples, if it can, and have judges look at them."""
+    method, population, seed = plan.method, plan.population, plan.config.seed
+    if not isinstance(method, Decodes | Generates):
         return None
-    judges = train_judges(population, plan.config.seed)
-    chosen = choose_holders(population.partition, judges.style_of, plan.config.seed)
-    holders = encode_holders(chosen, judges, serving, population, states, backend)
-    found = swap_scores(method, judges, holders, population, serving.info)
-    with one_thread():
-        sheets = draw_sheets(method, holders, population) if population.info.is_image else []
-    return found, sheets
+    judges = train_judges(population, seed)
+    scores: dict[str, Score] = {}
+    sheets: list[Sheet] = []
+    swaps = generation = None
+    if isinstance(method, Decodes):
+        chosen = choose_holders(population.partition, judges.style_of, seed)
+        holders = encode_holders(chosen, judges, serving, population, states, backend)
+        swaps = swap_scores(method, judges, holders, population, serving.info)
+        scores |= swaps.scores
+        if population.info.is_image:
+            with one_thread():
+                sheets += draw_sheets(method, holders, population)
+    if isinstance(method, Generates):
+        conditional = asks_labels(method, population)
+        unseen = every_label_in_every_look(plan) if lacks_labels(population) else None
+        if unseen is not None:
+            judges = judges_of_unseen(plan, unseen)
+        generation = generation_scores(
+            method, judges, serving, population, states, backend, unseen=unseen
+        )
+        scores |= generation.scores
+        if population.info.is_image:
+            sheets += generation_sheets(generation, population, conditional=conditional)
+    return Made(scores, sheets, swaps, generation)
 
 
 def measure_concepts(

@@ -1,0 +1,65 @@
+"""The judges of a run, and what they learn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duotone.data import apply_style, load_dataset, style_kinds
+from duotone.evaluation.judges import Judges, train_judges
+from duotone.partition.partition import Holding, Partition, Population, Rows
+from duotone.runs.plan import Plan
+from duotone.seeding import stream
+
+
+def every_label_in_every_look(plan: Plan) -> Population | None:
+    """Return the members' samples dealt out anew, one client for each look that members wear.
+
+    Judges that have only seen a label in some looks can read it in these alone; whether a model
+    draws it in another one they could not tell. ``None`` without a style, or if the samples cannot
+    be dressed again.
+    """
+    config, partition = plan.config, plan.population.partition
+    if config.style == "none" or config.data.startswith("object:"):
+        return None
+    kinds = style_kinds(config.style)
+    looks = sorted({look_of(partition, client) for client in partition.members})
+    dataset = load_dataset(config.data)
+    worn = np.full(len(dataset), -1, np.int64)
+    dealt: list[list[Rows]] = []
+    rng = stream(config.seed, "judges", "looks")
+    for split in ("train", "test"):
+        rows = np.concatenate([getattr(partition[c], split) for c in partition.members])
+        parts = np.array_split(rng.permutation(rows), len(looks))
+        for look, part in zip(looks, parts, strict=True):
+            worn[part] = kinds.index(look)
+        dealt.append(parts)
+    nothing = np.zeros(0, np.int64)
+    holdings = [
+        Holding(look, look, "member", train, nothing, test)
+        for look, train, test in zip(looks, *dealt, strict=True)
+    ]
+    styled = apply_style(dataset, config.style, worn, seed=config.seed)
+    return Population(styled, Partition.from_holdings(holdings))
+
+
+def judges_of_unseen(plan: Plan, dealt: Population) -> Judges:
+    """Train judges on every label in every look, to be asked about the run's own clients."""
+    found = train_judges(dealt, plan.config.seed)
+    partition = plan.population.partition
+    style_of = {client: look_of(partition, client) for client in partition}
+    return Judges(found.network, found.traits, found.styles, style_of)
+
+
+def look_of(partition: Partition, client: str) -> str:
+    """Return the look a client wears, which ends the name of its group."""
+    return partition[client].group.rpartition("+")[2]
+
+
+def lacks_labels(population: Population) -> bool:
+    """Say whether some member has no training sample of some class."""
+    classes = set(range(population.info.outputs))
+    y = population.dataset.y
+    return any(
+        set(y[population.partition[client].train].tolist()) < classes
+        for client in population.partition.members
+    )

@@ -1,0 +1,66 @@
+"""What judges learn from where clients lack labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duotone.data import load_dataset
+from duotone.evaluation.judges import train_judges
+from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
+from duotone.runs.plan import plan_run
+
+HALF = {"scheme": "pathological", "clients": 4, "classes_per_client": 5}
+
+
+def plan(**settings):
+    return plan_run(
+        {"method": "fedavg", "data": "digits", "style": "padpaf4", "partition": HALF, **settings}
+    )
+
+
+def test_every_look_has_every_label_and_the_members_samples_are_dealt_once():
+    found = plan()
+    dealt = every_label_in_every_look(found)
+    own, new = found.population.partition, dealt.partition
+    assert list(new) == ["blur", "invert", "zoom-in", "zoom-out"]
+    plain = load_dataset("digits")
+    for split in ("train", "test"):
+        rows = np.concatenate([getattr(new[look], split) for look in new])
+        assert sorted(rows) == sorted(np.concatenate([getattr(own[c], split) for c in own]))
+        for look in new:
+            assert set(plain.y[getattr(new[look], split)]) == set(range(10))
+    rows = new["invert"].train
+    np.testing.assert_array_equal(dealt.dataset.x[rows], 255 - plain.x[rows])
+
+
+def test_judges_then_read_labels_that_no_client_of_a_look_has():
+    found = plan()
+    dealt = every_label_in_every_look(found)
+    used, new = found.population.partition, dealt.partition
+    usual = train_judges(found.population, seed=0)
+    better = judges_of_unseen(found, dealt)
+    assert better.styles == ("blur", "invert", "zoom-in", "zoom-out")
+    assert [better.style_of[c] for c in used] == ["zoom-in", "zoom-out", "invert", "blur"]
+    labels = dealt.dataset.y
+    for judges, expected in ((usual, False), (better, True)):
+        shares = []
+        for client in used:
+            look = better.style_of[client]
+            rows = new[look].test
+            is_new = ~np.isin(labels[rows], labels[used[client].train])
+            verdicts = judges.verdicts(dealt.data(look, "test").x)["label"]
+            shares.append((verdicts == labels[rows])[is_new].mean())
+        assert (np.mean(shares) > 0.8) == expected, shares
+
+
+def test_without_a_style_or_the_data_there_is_nothing_to_deal():
+    assert every_label_in_every_look(plan(style="none")) is None
+    x, y = np.zeros((40, 8, 8), np.uint8), np.arange(40) % 10
+    arrays = {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
+    settings = {"method": "fedavg", "style": "marks", "partition": {"scheme": "iid", "clients": 2}}
+    assert every_label_in_every_look(plan_run(settings, data=arrays)) is None
+
+
+def test_members_that_lack_labels_are_noticed():
+    assert lacks_labels(plan().population)
+    assert not lacks_labels(plan(partition={"scheme": "iid", "clients": 4}).population)
