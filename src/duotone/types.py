@@ -148,6 +148,19 @@ class Latents:
 
 
 @dataclass(frozen=True, slots=True)
+class Draws:
+    """What a generator makes samples of: latents drawn from standard normal distributions.
+
+    Attributes:
+        content: What to draw, ``(samples, content dimensions)``; means the same to every client.
+        style: How to draw it, ``(samples, style dimensions)``; means to each client its own.
+    """
+
+    content: Tensor
+    style: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class RoundInfo:
     """Where in the run we are; the source of every random draw a method makes.
 

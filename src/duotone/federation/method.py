@@ -38,6 +38,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Draws,
     Latents,
     NewcomerRule,
     Params,
@@ -314,6 +315,33 @@ class Decodes(Protocol):
 
     def decode(self, model: nn.Module, latents: Latents) -> Tensor:
         """Return samples of the form the model is given, images in [0, 1]."""
+        ...
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """A method that can draw samples."""
+
+    device: str
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters into this process's network and return it."""
+        ...
+
+    def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
+        """Draw the latents of some samples."""
+        ...
+
+    def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
+        """Return the samples of some latents, images in [0, 1].
+
+        The same latents and labels give the same samples, and nothing in the model changes.
+
+        Args:
+            model: A client's model.
+            draws: The latents.
+            label: One class per sample, for methods that can be asked for a class.
+        """
         ...
 
 
