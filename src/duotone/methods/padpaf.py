@@ -44,10 +44,10 @@ a focus. A client's lens starts from its images (:func:`~duotone.models.style_ga
 and T_D is 1.
 
 *Deviations* in both variants: networks are a few times smaller; discriminators see places (a linear
-layer on all features instead of their mean), without which digits take several times longer; the
-label's vector goes into the content latent and through a linear map into every normalisation, where
-the paper's table per label is not learnt in a thousand steps; Adam starts afresh in every round;
-the server averages (``server_optimizer=adam`` is the paper's).
+layer on all features instead of their mean), without which digits take longer; the label's vector
+goes into the content latent and through a linear map into every normalisation, where a table per
+label is not learnt in hundreds of steps; Adam starts afresh in every round; the server averages
+(``server_optimizer=adam`` is the paper's).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -84,6 +84,9 @@ REDUNDANCY = 0.005
 """λ_BT: weight of a correlation between two features against that of one with itself."""
 NOISE = 0.01
 """Standard deviation of what is added to every pixel a discriminator sees."""
+
+HEAD_LR = 20
+"""How much faster the head learns than the generator: the features it reads do not stand still."""
 
 
 class PaDPaFConfig(MethodSettings):
@@ -252,9 +255,11 @@ class PaDPaF(Method):
     ) -> ClientState:
         """Learn a newcomer's style from its images; a member has its own already."""
         state = super().adapt(server, client, None, info)
+        if client is not None or data is None:
+            return state
         model = self._load(server, state, info)
         own = {id(p) for p in self.parameters_of(model, "local")}
-        if client is not None or data is None or not own:
+        if not own:
             return state
         self._fit_lens(model, data.x)
         self._play(
@@ -335,9 +340,14 @@ class PaDPaF(Method):
             config.lr_end + (1 - config.lr_end) * _cosine((max(info.round, 1) - 1) / info.rounds)
         )
         drawing = _chosen([model.generator, model.vectorizer], trained)
-        judging = _chosen([model.content, model.style, model.head], trained)
+        judging = _chosen([model.content, model.style], trained)
+        reading = _chosen([model.head], trained)
         artist = torch.optim.Adam(drawing, lr, BETAS, fused=True)
-        critic = torch.optim.Adam(judging, 2 * lr, BETAS, fused=True)
+        groups: list[dict[str, Any]] = [
+            {"params": judging},
+            {"params": reading, "lr": HEAD_LR * lr},
+        ]
+        critic = torch.optim.Adam(groups, 2 * lr, BETAS, fused=True)
         turns = config.turns or {"duotone": 1, "paper": 3}[config.variant]
         turn = 0
 
@@ -345,14 +355,15 @@ class PaDPaF(Method):
             if not config.conditional:
                 return None
             if config.asked == "all" or not len(known):
-                return torch.randint(info.data.outputs, (count,), generator=generator)
+                classes = torch.randint(info.data.outputs, (count,), generator=generator)
+                return classes.to(self.device)
             return known[torch.randint(len(known), (count,), generator=generator)]
 
         def step(x: Tensor, y: Tensor) -> Tensor:
             nonlocal turn
             pairs = max(2, math.ceil(len(x) / 2))
             loss = self._judging_loss(model, x, y, pairs, ask(pairs), generator)
-            _descend(critic, judging, loss)
+            _descend(critic, [*judging, *reading], loss)
             turn += 1
             if turn % turns == 0:
                 _descend(artist, drawing, self._drawing_loss(model, len(x), ask(len(x)), generator))
@@ -390,7 +401,7 @@ class PaDPaF(Method):
         is_known = _is_known(y)
         if bool(is_known.any()):
             # Detached: labels read features and do not make them.
-            loss = loss + task_loss(model.head, content[:real][is_known].detach(), y[is_known])
+            loss = loss + task_loss(model.classify, content[:real][is_known].detach(), y[is_known])
         return loss
 
     def _drawing_loss(

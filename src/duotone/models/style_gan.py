@@ -372,5 +372,12 @@ class ContentStyleGAN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, read off the content features."""
-        scores: Tensor = self.head(self.content(x))
+        return self.classify(self.content(x))
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Return one score per class for given content features.
+
+        Spectral normalisation makes features small; the head is given them at one scale.
+        """
+        scores: Tensor = self.head(functional.layer_norm(features, features.shape[1:]))
         return scores
