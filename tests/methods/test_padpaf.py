@@ -172,6 +172,42 @@ def test_real_numbers_cannot_be_asked_for():
         make(conditional=True).build(DataInfo((1, 8, 8), "regression", 1))
 
 
+def test_a_picture_is_re_styled_by_taking_one_lens_off_and_putting_another_on():
+    method = make()
+    model = method.module(SMALL)
+    x = make_population().data("c0").x[:5]
+    with torch.no_grad():
+        model.generator.lens.tones_by_style.weight.zero_()
+        model.generator.lens.frame_by_style.weight.zero_()
+        model.generator.lens.blur_by_style.weight.zero_()
+    canvas = method.canvas(model, x)
+    assert torch.allclose(method.show(model, canvas, torch.randn(5, 32)), x, atol=1e-5)
+    with torch.no_grad():
+        model.generator.lens.ground.fill_(1)
+        model.generator.lens.ink.fill_(0)
+    assert torch.allclose(method.show(model, canvas, torch.randn(5, 32)), 1 - x, atol=1e-5)
+
+
+def test_without_a_lens_nothing_is_re_styled():
+    method = make(variant="paper")
+    with pytest.raises(ConfigError, match="use variant=duotone"):
+        method.canvas(method.module(SMALL), torch.rand(2, 1, 8, 8))
+
+
+def test_content_is_encoded_without_the_lens():
+    method = make()
+    model = method.module(SMALL).eval()
+    x = make_population().data("c0").x[:5]
+    with torch.no_grad():
+        model.generator.lens.tones_by_style.weight.zero_()
+        light = method.encode(model, x)
+        model.generator.lens.ground.fill_(1)
+        model.generator.lens.ink.fill_(0)
+        dark = method.encode(model, 1 - x)
+    assert torch.allclose(light.shared, dark.shared, atol=1e-5)
+    assert not torch.allclose(light.local, dark.local, atol=1e-3)
+
+
 # -- training
 
 

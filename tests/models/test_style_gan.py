@@ -107,6 +107,33 @@ def test_blank_images_leave_the_frame_alone():
     assert torch.equal(found.frame, torch.eye(2, 3))
 
 
+def test_a_lens_can_be_taken_off():
+    lens = Lens(1, 3)
+    place = (torch.arange(28) + 0.5) / 14 - 1
+    bump = torch.exp(-((place / 0.4) ** 2))
+    canvas = torch.outer(bump, bump).view(1, 1, 28, 28)
+    with torch.no_grad():
+        lens.ground.fill_(0.9)
+        lens.ink.fill_(0.1)
+        lens.frame.copy_(torch.tensor([[1.2, 0.3, 0.1], [-0.3, 1.2, -0.2]]))
+        lens.blur_by_style.weight.zero_()
+    style = torch.randn(1, 3)
+    seen = lens(canvas, style).detach()
+    assert (seen - canvas).abs().max() > 0.5
+    assert torch.allclose(lens.canvas(seen, style), canvas, atol=0.05)  # interpolated twice
+
+
+def test_a_lens_without_contrast_or_squeezed_to_a_line_can_still_be_taken_off():
+    lens = Lens(1, 3)
+    with torch.no_grad():
+        lens.ink.copy_(lens.ground)
+        lens.frame.zero_()
+        lens.frame_by_style.weight.zero_()
+    found = lens.canvas(torch.rand(2, 1, 8, 8), torch.randn(1, 3)).detach()
+    assert found.isfinite().all()
+    assert 0 <= float(found.min()) <= float(found.max()) <= 1
+
+
 # -- the generator
 
 

@@ -14,7 +14,7 @@ paper             code
 θ_fed, θ_pvt      ``ServerState.shared``, ``ClientState.local``
 G^c, G^s          ``ContentStyleGAN.generator``, ``.vectorizer``
 D^c, D^s          ``ContentStyleGAN.content``, ``.style``: :meth:`Discriminator.judge`
-φ^c, φ^s          what their ``forward`` gives; ``Latents.shared``, ``Latents.local``
+φ^c, φ^s          ``ContentStyleGAN.content_features``, ``.style``: ``Latents.shared``, ``.local``
 g                 ``Discriminator.projector``
 z^c, z^s          ``Draws.content``, ``Draws.style``
 L_BT, λ_BT        :func:`barlow_twins`, ``REDUNDANCY``
@@ -41,7 +41,8 @@ losses, and changes what style can do. Modulating features cannot turn, resize o
 so in the paper's network content must do it, and the same z^c is another digit at every client.
 Here content alone makes a canvas; style only touches strokes and sets a *lens*: two tones, a frame,
 a focus. A client's lens starts from its images (:func:`~duotone.models.style_gan.lens_of`),
-and T_D is 1.
+and T_D is 1. A lens can be taken off real images as well: content features and the head are given
+what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`).
 
 *Deviations* in both variants: networks are a few times smaller; discriminators see places (a linear
 layer on all features instead of their mean), without which digits take longer; the label's vector
@@ -64,7 +65,7 @@ from torch import Tensor, nn
 from duotone.errors import ConfigError
 from duotone.federation.local import run_epochs, task_loss
 from duotone.federation.method import Method, MethodSettings
-from duotone.models.style_gan import ContentStyleGAN
+from duotone.models.style_gan import ContentStyleGAN, Lens
 from duotone.types import (
     NO_LABEL,
     ClientData,
@@ -273,9 +274,9 @@ class PaDPaF(Method):
         return ClientState(self.split(model)[1], {"started": torch.tensor(info.round)})
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the features of both discriminators."""
+        """Return the features of both discriminators, those of content without the lens."""
         assert isinstance(model, ContentStyleGAN)
-        return Latents(model.content(x), model.style(x))
+        return Latents(model.content_features(x), model.style(x))
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
         """Draw latents."""
@@ -300,6 +301,42 @@ class PaDPaF(Method):
                 else "labels were given, but this GAN was not trained with conditional = true"
             )
         return model.sample(draws.content, draws.style, label).clamp(0, 1)
+
+    @torch.no_grad()
+    def canvas(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Return a client's images with its lens taken off: what is left is content.
+
+        Raises:
+            ConfigError: There is no lens.
+        """
+        assert isinstance(model, ContentStyleGAN)
+        self._lens(model)
+        return model.canvas(x)
+
+    @torch.no_grad()
+    def show(self, model: nn.Module, canvas: Tensor, style: Tensor) -> Tensor:
+        """Return what a canvas, of whichever client, looks like through a client's lens.
+
+        Args:
+            model: The client's model.
+            canvas: From :meth:`canvas`.
+            style: Style latents, one for each.
+
+        Raises:
+            ConfigError: There is no lens.
+        """
+        assert isinstance(model, ContentStyleGAN)
+        shown: Tensor = self._lens(model)(canvas, model.vectorizer(style))
+        return shown.clamp(0, 1)
+
+    def _lens(self, model: ContentStyleGAN) -> Lens:
+        lens = model.generator.lens
+        if lens is None:
+            raise ConfigError(
+                f"Images are re-styled by a lens, and variant={self.config.variant} with "
+                f"lens={self.config.lens} has none; use variant=duotone and lens=fitted."
+            )
+        return lens
 
     def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyleGAN:
         model = self.load(self.personal(server, state), info.data)
@@ -400,8 +437,9 @@ class PaDPaF(Method):
             loss = loss + self.config.contrast * term
         is_known = _is_known(y)
         if bool(is_known.any()):
-            # Detached: labels read features and do not make them.
-            loss = loss + task_loss(model.classify, content[:real][is_known].detach(), y[is_known])
+            with torch.no_grad():  # labels read features and do not make them
+                features = model.content_features(x[is_known])
+            loss = loss + task_loss(model.classify, features, y[is_known])
         return loss
 
     def _drawing_loss(

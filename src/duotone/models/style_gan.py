@@ -39,6 +39,7 @@ class StyleVectorizer(nn.Module):
 
     def __init__(self, dimensions: int) -> None:
         super().__init__()
+        self.dimensions = dimensions
         layers: list[nn.Module] = []
         for _ in range(3):
             linear = nn.Linear(dimensions, dimensions)
@@ -147,16 +148,34 @@ class Lens(nn.Module):
 
     def forward(self, canvas: Tensor, style: Tensor) -> Tensor:
         """Return the picture of a canvas."""
-        frame = self.frame + self.frame_by_style(style).view(-1, 2, 3)
-        grid = functional.affine_grid(frame, list(canvas.shape), align_corners=False)
-        seen = functional.grid_sample(canvas, grid, align_corners=False)
+        frame, ground, ink = self._setting(style)
+        seen = _through(canvas, frame)
         smooth = functional.conv2d(seen, self.bell, padding=2, groups=len(self.bell))
         blur = (self.blur + self.blur_by_style(style))[:, :, None, None]
         seen = seen + blur * (smooth - seen)
-        ground, ink = self.tones_by_style(style)[:, :, None, None].chunk(2, dim=1)
-        ground = ground + self.ground[:, None, None]
-        pictures: Tensor = ground + (self.ink[:, None, None] + ink - ground) * seen
+        pictures: Tensor = ground + (ink - ground) * seen
         return pictures
+
+    def canvas(self, x: Tensor, style: Tensor) -> Tensor:
+        """Return what a picture shows when the lens is taken off: the way back, but for the blur.
+
+        Args:
+            x: Pictures.
+            style: One style vector for all of them.
+        """
+        frame, ground, ink = self._setting(style)
+        contrast = ink - ground
+        contrast = torch.where(contrast < 0, -1, 1) * contrast.abs().clamp(min=0.05)
+        back = torch.linalg.pinv(frame[:, :, :2])  # a frame may be squeezed to a line
+        frame = torch.cat([back, -back @ frame[:, :, 2:]], dim=2)
+        amount = ((x - ground) / contrast).clamp(0, 1)
+        return _through(amount, frame.expand(len(x), 2, 3))
+
+    def _setting(self, style: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return frame, ground and ink for some style vectors."""
+        frame: Tensor = self.frame + self.frame_by_style(style).view(-1, 2, 3)
+        ground, ink = self.tones_by_style(style)[:, :, None, None].chunk(2, dim=1)
+        return frame, ground + self.ground[:, None, None], ink + self.ink[:, None, None]
 
     @torch.no_grad()
     def start(self, x: Tensor) -> None:
@@ -165,6 +184,12 @@ class Lens(nn.Module):
         self.ground.copy_(found.ground)
         self.ink.copy_(found.ink)
         self.frame.copy_(found.frame)
+
+
+def _through(images: Tensor, frame: Tensor) -> Tensor:
+    """Return what a frame shows of some images, and nothing outside of them."""
+    grid = functional.affine_grid(frame, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, align_corners=False)
 
 
 def lens_of(x: Tensor) -> LensStart:
@@ -372,7 +397,24 @@ class ContentStyleGAN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, read off the content features."""
-        return self.classify(self.content(x))
+        return self.classify(self.content_features(x))
+
+    def content_features(self, x: Tensor) -> Tensor:
+        """Return the content features of images seen without the lens, if there is one.
+
+        Through its own lens every client's images look alike, and one head can read them.
+        """
+        features: Tensor = self.content(self.canvas(x))
+        return features
+
+    def canvas(self, x: Tensor) -> Tensor:
+        """Return images without the lens, which is set to the mean of all styles."""
+        if self.generator.lens is None:
+            return x
+        fixed = torch.Generator().manual_seed(0)
+        styles = torch.randn(_REFERENCE, self.vectorizer.dimensions, generator=fixed).to(x)
+        style = self.vectorizer(styles).mean(dim=0, keepdim=True)
+        return self.generator.lens.canvas(x, style)
 
     def classify(self, features: Tensor) -> Tensor:
         """Return one score per class for given content features.
