@@ -90,7 +90,7 @@ def parts(**settings):
 
 def test_style_stays_and_content_leaves():
     shared, local = parts()
-    assert {name.split(".")[0] for name in shared} == {"generator", "content", "head"}
+    assert {name.split(".")[0] for name in shared} == {"generator", "content", "scale", "head"}
     assert all(
         name.startswith(("vectorizer.", "generator.lens.", "style.")) or name.endswith(("_u", "_v"))
         for name in local
@@ -236,26 +236,20 @@ def test_the_discriminators_loss_reaches_no_generator_and_the_generators_reaches
     model, _ = loaded(method, population)
     data, generator = population.data("c0"), torch.Generator().manual_seed(0)
     judging = method._judging_loss(model, data.x[:8], data.y[:8], 4, None, generator)
-    assert gradients(judging, model) == {"content", "style", "head"}
+    assert gradients(judging, model) == {"content", "style"}
+    assert gradients(method._reading_loss(model, data.x[:8], data.y[:8]), model) == {"head"}
     drawing = method._drawing_loss(model, 8, None, generator)
     assert {"generator", "vectorizer"} <= gradients(drawing, model)
 
 
-def test_labels_train_the_head_and_nothing_else():
-    method, population = make(contrast=0), make_population()
-    model, _ = loaded(method, population)
-    data = population.data("c0")
-    found = []
-    for y in (data.y[:8], torch.full((8,), NO_LABEL)):
-        model.load_state_dict(loaded(method, population)[0].state_dict())
-        generator = torch.Generator().manual_seed(0)
-        model.zero_grad()
-        method._judging_loss(model, data.x[:8], y, 4, None, generator).backward()
-        found.append({n: p.grad for n, p in model.content.named_parameters()})
-    for name, gradient in found[0].items():
-        other = found[1][name]
-        assert (gradient is None) == (other is None)
-        assert gradient is None or torch.equal(gradient, other), name
+def test_without_labels_the_head_learns_nothing_and_its_scale_does():
+    method, population = make(), make_population()
+    info = RoundInfo(1, 2, 0, population.info)
+    server, data = method.start(info), population.data("c0").without_labels()
+    update, _ = method.client_update(server, first_state(method, info), data, info)
+    assert torch.equal(update.shared["head.weight"], server.shared["head.weight"])
+    name = "scale.running_mean"
+    assert not torch.equal(update.shared[name], server.shared[name])
 
 
 @pytest.mark.parametrize("turns", [1, 3])
@@ -318,11 +312,18 @@ def test_a_newcomer_learns_its_own_part_and_nothing_shared_moves():
     assert all(torch.equal(used[name], tensor) for name, tensor in before.items())
 
 
-def test_a_member_keeps_its_style():
+def test_a_member_keeps_its_style_and_takes_the_scale_of_its_own_features():
     method, population = make(), make_population()
     info = RoundInfo(2, 2, 0, population.info)
+    server, x = method.start(info), population.data("c0").x
     state = ClientState(first_state(method, info).local, {"started": torch.tensor(1)})
-    assert method.adapt(method.start(info), state, population.data("c0"), info) is state
+    served = method.adapt(server, state, population.data("c0"), info)
+    for name, tensor in state.local.items():
+        assert torch.equal(served.local[name], tensor), name
+    model = method.load(method.personal(server, served), info.data).eval()
+    with torch.no_grad():
+        scaled = model.scale(model.content_features(x))
+    assert scaled.mean(dim=0).abs().max() < 1e-2
 
 
 @pytest.mark.parametrize("asked", ["own", "all"])

@@ -30,8 +30,10 @@ generator and content discriminator as well, so that pictures can be asked for b
 get the shared part at once (zero-shot), and learn their own from their images (label-free), while
 the shared part stays as it is.
 
-*Buffers.* The vectors of spectral normalisation are the only ones, and stay local always. No layer
-keeps statistics: training uses a batch's own, drawing those of latents that are always the same.
+*Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
+features, by which the head is given them at one scale, are shared like the head, and a client that
+is served takes those of its own images. The generator keeps none: training uses a batch's own,
+drawing those of latents that are always the same.
 
 *Variants.* ``paper``: style modulates every normalisation of the generator, T_D = 3 with twice the
 learning rate for discriminators, the term of Eq. (14) for content and style. Repairs: Eq. (9)
@@ -63,8 +65,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import run_epochs, task_loss
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.local import refresh_statistics, run_epochs, task_loss
+from duotone.federation.method import Method, MethodSettings, stored
 from duotone.models.style_gan import ContentStyleGAN, Lens
 from duotone.types import (
     NO_LABEL,
@@ -88,6 +90,9 @@ NOISE = 0.01
 
 HEAD_LR = 20
 """How much faster the head learns than the generator: the features it reads do not stand still."""
+
+SCALED_BY = 500
+"""Images by which a client scales the features that the head is given."""
 
 
 class PaDPaFConfig(MethodSettings):
@@ -254,24 +259,26 @@ class PaDPaF(Method):
         data: ClientData | None,
         info: RoundInfo,
     ) -> ClientState:
-        """Learn a newcomer's style from its images; a member has its own already."""
+        """Learn a newcomer's style from its images; scale the features that the head is given."""
         state = super().adapt(server, client, None, info)
-        if client is not None or data is None:
+        if data is None:
             return state
         model = self._load(server, state, info)
         own = {id(p) for p in self.parameters_of(model, "local")}
-        if not own:
-            return state
-        self._fit_lens(model, data.x)
-        self._play(
-            model,
-            data,
-            replace(info, round=1),  # with the learning rate of a beginner
-            trained=own,
-            epochs=self.config.newcomer_epochs,
-            phase="newcomer",
-        )
-        return ClientState(self.split(model)[1], {"started": torch.tensor(info.round)})
+        if client is None and own:
+            self._fit_lens(model, data.x)
+            self._play(
+                model,
+                data,
+                replace(info, round=1),  # with the learning rate of a beginner
+                trained=own,
+                epochs=self.config.newcomer_epochs,
+                phase="newcomer",
+            )
+        # Statistics from training are those of other weights: every client's, before the average.
+        refresh_statistics(model, data.x[:SCALED_BY])
+        scale = {name: stored(t) for name, t in model.state_dict().items() if "scale." in name}
+        return ClientState({**self.split(model)[1], **scale}, state.extra)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the features of both discriminators, those of content without the lens."""
@@ -400,6 +407,9 @@ class PaDPaF(Method):
             nonlocal turn
             pairs = max(2, math.ceil(len(x) / 2))
             loss = self._judging_loss(model, x, y, pairs, ask(pairs), generator)
+            if reading:
+                model.scale.train(len(x) > 1)  # one sample has no variance
+                loss = loss + self._reading_loss(model, x, y)
             _descend(critic, [*judging, *reading], loss)
             turn += 1
             if turn % turns == 0:
@@ -407,6 +417,7 @@ class PaDPaF(Method):
             return loss
 
         model.train()
+        model.scale.eval()
         return run_epochs(step, replace(data, y=labels), config, info, epochs=epochs, phase=phase)
 
     def _judging_loss(
@@ -418,7 +429,7 @@ class PaDPaF(Method):
         asked: Tensor | None,
         generator: torch.Generator,
     ) -> Tensor:
-        """Return what discriminators and head minimise; the generator is only looked at."""
+        """Return what the discriminators minimise; the generator is only looked at."""
         draws = chained(self.draw(model, pairs, generator))
         fake = None if asked is None else asked.repeat_interleave(2)
         with torch.no_grad():
@@ -435,12 +446,16 @@ class PaDPaF(Method):
                 model.content.projector(content[real:]), model.style.projector(style[real:])
             )
             loss = loss + self.config.contrast * term
-        is_known = _is_known(y)
-        if bool(is_known.any()):
-            with torch.no_grad():  # labels read features and do not make them
-                features = model.content_features(x[is_known])
-            loss = loss + task_loss(model.classify, features, y[is_known])
         return loss
+
+    def _reading_loss(self, model: ContentStyleGAN, x: Tensor, y: Tensor) -> Tensor:
+        """Return what the head minimises: labels read features and do not make them."""
+        with torch.no_grad():
+            features = model.scale(model.content_features(x))
+        is_known = _is_known(y)
+        if not bool(is_known.any()):
+            return model.head.weight.sum() * 0
+        return task_loss(model.head, features[is_known], y[is_known])
 
     def _drawing_loss(
         self, model: ContentStyleGAN, count: int, asked: Tensor | None, generator: torch.Generator

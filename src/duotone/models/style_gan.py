@@ -369,6 +369,8 @@ class ContentStyleGAN(nn.Module):
         self.generator = Generator(shape, content, style, labels, design)
         self.content = Discriminator(shape, labels)
         self.style = Discriminator(shape)
+        # Features vary little around their means, too little for a head to learn from in time.
+        self.scale = nn.BatchNorm1d(self.content.features, affine=False)
         self.head = nn.Linear(self.content.features, data.outputs)
 
     def draw(self, content: Tensor, style: Tensor, label: Tensor | None = None) -> Tensor:
@@ -417,9 +419,6 @@ class ContentStyleGAN(nn.Module):
         return self.generator.lens.canvas(x, style)
 
     def classify(self, features: Tensor) -> Tensor:
-        """Return one score per class for given content features.
-
-        Spectral normalisation makes features small; the head is given them at one scale.
-        """
-        scores: Tensor = self.head(functional.layer_norm(features, features.shape[1:]))
+        """Return one score per class for given content features."""
+        scores: Tensor = self.head(self.scale(features))
         return scores
