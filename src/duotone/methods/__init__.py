@@ -27,6 +27,7 @@ METHODS = Registry(
         "per-fedavg": "duotone.methods.per_fedavg:PerFedAvg",
         "ifca": "duotone.methods.ifca:IFCA",
         "feddva": "duotone.methods.feddva:FedDVA",
+        "padpaf": "duotone.methods.padpaf:PaDPaF",
     },
     listing="duotone methods",
 )

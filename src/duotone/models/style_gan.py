@@ -1,0 +1,424 @@
+"""The networks of PaDPaF: a generator of content in a style, and two discriminators.
+
+The generator draws content from one latent. The other becomes a style vector, which modulates the
+normalisation layers and, where there is one, sets the lens through which the picture is seen. Each
+discriminator is a network of features with a score on top; one is for content, one for style.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.parametrizations import spectral_norm
+
+from duotone.models.shapes import image_shape
+from duotone.types import DataInfo
+
+Design: TypeAlias = Literal["plain", "lens"]
+
+_SMALLEST = 8
+_GAIN = 4.0
+"""Factor on the score: with spectral normalisation alone it would hardly reach the margin of 1."""
+_REFERENCE = 250
+"""How many pictures give the statistics by which others are normalised."""
+_LABEL = 32  # dimensions of a label's vector in the generator
+_SPREAD = 0.35
+"""Standard deviation of what is drawn on a canvas, whose edges are at −1 and 1."""
+
+
+class StyleVectorizer(nn.Module):
+    """Turns a style latent into a style vector; only the latent's direction counts.
+
+    Args:
+        dimensions: Of the latent and of the vector.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        super().__init__()
+        self.dimensions = dimensions
+        layers: list[nn.Module] = []
+        for _ in range(3):
+            linear = nn.Linear(dimensions, dimensions)
+            nn.init.kaiming_normal_(linear.weight, 0.2)
+            nn.init.zeros_(linear.bias)
+            layers += [linear, nn.LeakyReLU(0.2)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the style vectors."""
+        style: Tensor = self.layers(functional.normalize(z) * math.sqrt(z.shape[1]))
+        return style
+
+
+class ConditionalNorm(nn.Module):
+    """Normalises over a batch, then scales and shifts as style and label say.
+
+    No statistics are kept: those of different styles have no common mean, and a picture drawn with
+    somebody else's is another picture.
+
+    Args:
+        channels: Of the input.
+        style: Dimensions of the style vector; 0 if style has no say here.
+        strength: Standard deviation of scale and shift over styles at the start.
+        label: Dimensions of the label vector; 0 without labels.
+    """
+
+    def __init__(self, channels: int, style: int, strength: float, label: int) -> None:
+        super().__init__()
+        self.plain = nn.Parameter(torch.zeros(2 * channels))
+        self.by_style = _modulation(style, 2 * channels, strength)
+        self.by_label = _modulation(label, 2 * channels, 0.5)
+
+    def forward(self, x: Tensor, style: Tensor, label: Tensor | None, reference: int = 0) -> Tensor:
+        """Return the features, normalised and modulated.
+
+        Args:
+            x: Features.
+            style: Style vectors.
+            label: Label vectors.
+            reference: How many last rows give the statistics; 0 for all.
+        """
+        both = self.plain.expand(len(x), -1)
+        if self.by_style is not None:
+            both = both + self.by_style(style)
+        if self.by_label is not None and label is not None:
+            both = both + self.by_label(label)
+        scale, shift = both[:, :, None, None].chunk(2, dim=1)
+        return normalised(x, reference) * (1 + scale) + shift
+
+
+def normalised(x: Tensor, reference: int = 0) -> Tensor:
+    """Return features with mean 0 and variance 1 per channel, over the last rows or over all."""
+    if not reference:
+        return functional.batch_norm(x, None, None, training=True)
+    rows = x[-reference:]
+    variance, mean = torch.var_mean(rows, dim=(0, 2, 3), correction=0, keepdim=True)
+    return (x - mean) / (variance + 1e-5).sqrt()
+
+
+def _modulation(inputs: int, outputs: int, strength: float) -> nn.Linear | None:
+    if not inputs:
+        return None
+    linear = nn.Linear(inputs, outputs, bias=False)
+    nn.init.normal_(linear.weight, std=strength / math.sqrt(inputs))
+    return linear
+
+
+class LensStart(NamedTuple):
+    """What a lens starts from: two tones of each channel, and a frame."""
+
+    ground: Tensor
+    ink: Tensor
+    frame: Tensor
+
+
+class Lens(nn.Module):
+    """Shows what is drawn on a canvas: where, how large, turned, sharp, and in which two tones.
+
+    A canvas says of each pixel and channel how much ink is there. The frame maps places of the
+    picture to places of the canvas, outside of which there is no ink. A style vector moves both the
+    tones and the frame. Pixels are linear in the tones, so that a client can go from light on dark
+    to dark on light without passing a picture that gives no gradient.
+
+    Args:
+        channels: Of the pictures.
+        style: Dimensions of the style vector.
+    """
+
+    def __init__(self, channels: int, style: int) -> None:
+        super().__init__()
+        self.ground = nn.Parameter(torch.zeros(channels))
+        self.ink = nn.Parameter(torch.ones(channels))
+        self.frame = nn.Parameter(torch.eye(2, 3))
+        self.tones_by_style = nn.Linear(style, 2 * channels, bias=False)
+        self.frame_by_style = nn.Linear(style, 6, bias=False)
+        self.blur = nn.Parameter(torch.zeros(1))
+        self.blur_by_style = nn.Linear(style, 1, bias=False)
+        nn.init.normal_(self.tones_by_style.weight, std=0.05 / math.sqrt(style))
+        nn.init.normal_(self.frame_by_style.weight, std=0.015 / math.sqrt(style))
+        nn.init.normal_(self.blur_by_style.weight, std=0.05 / math.sqrt(style))
+        bell = torch.exp(-0.5 * (torch.arange(-2, 3) / 2) ** 2)
+        bell = torch.outer(bell, bell) / bell.sum() ** 2
+        self.register_buffer("bell", bell.expand(channels, 1, 5, 5).clone(), persistent=False)
+        self.bell: Tensor
+
+    def forward(self, canvas: Tensor, style: Tensor) -> Tensor:
+        """Return the picture of a canvas."""
+        frame, ground, ink = self._setting(style)
+        seen = _through(canvas, frame)
+        smooth = functional.conv2d(seen, self.bell, padding=2, groups=len(self.bell))
+        blur = (self.blur + self.blur_by_style(style))[:, :, None, None]
+        seen = seen + blur * (smooth - seen)
+        pictures: Tensor = ground + (ink - ground) * seen
+        return pictures
+
+    def canvas(self, x: Tensor, style: Tensor) -> Tensor:
+        """Return what a picture shows when the lens is taken off: the way back, but for the blur.
+
+        Args:
+            x: Pictures.
+            style: One style vector for all of them.
+        """
+        frame, ground, ink = self._setting(style)
+        contrast = ink - ground
+        contrast = torch.where(contrast < 0, -1, 1) * contrast.abs().clamp(min=0.05)
+        back = torch.linalg.pinv(frame[:, :, :2])  # a frame may be squeezed to a line
+        frame = torch.cat([back, -back @ frame[:, :, 2:]], dim=2)
+        amount = ((x - ground) / contrast).clamp(0, 1)
+        return _through(amount, frame.expand(len(x), 2, 3))
+
+    def _setting(self, style: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return frame, ground and ink for some style vectors."""
+        frame: Tensor = self.frame + self.frame_by_style(style).view(-1, 2, 3)
+        ground, ink = self.tones_by_style(style)[:, :, None, None].chunk(2, dim=1)
+        return frame, ground + self.ground[:, None, None], ink + self.ink[:, None, None]
+
+    @torch.no_grad()
+    def start(self, x: Tensor) -> None:
+        """Set tones and frame to those of some images; see :func:`lens_of`."""
+        found = lens_of(x)
+        self.ground.copy_(found.ground)
+        self.ink.copy_(found.ink)
+        self.frame.copy_(found.frame)
+
+
+def _through(images: Tensor, frame: Tensor) -> Tensor:
+    """Return what a frame shows of some images, and nothing outside of them."""
+    grid = functional.affine_grid(frame, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, align_corners=False)
+
+
+def lens_of(x: Tensor) -> LensStart:
+    """Read off some images the lens through which a common canvas would look like them.
+
+    The ground is the median of a channel, the ink the mean of that twentieth of its pixels which is
+    furthest from it. Where the ink is and how far it spreads, over all images, gives the frame: on
+    the canvas it is in the middle, and spreads by the same amount for everybody.
+    """
+    channels = x.transpose(0, 1).flatten(1)
+    ground = channels.median(dim=1).values
+    distance = (channels - ground[:, None]).abs()
+    furthest = distance.topk(max(1, channels.shape[1] // 20), dim=1).indices
+    ink = channels.gather(1, furthest).mean(dim=1)
+    contrast = (ink - ground)[:, None, None]
+    if bool((contrast.abs() < 1e-3).any()):  # a blank channel shows no place and no size
+        return LensStart(ground, ink, torch.eye(2, 3))
+    amount = ((x - ground[:, None, None]) / contrast).clamp(0, 1).sum(dim=(0, 1))
+    share = amount / amount.sum()
+    centre: list[Tensor] = []
+    variance: list[Tensor] = []
+    for marginal in (share.sum(dim=0), share.sum(dim=1)):  # across, down
+        place = (torch.arange(len(marginal)) + 0.5) / len(marginal) * 2 - 1
+        centre.append((marginal * place).sum())
+        variance.append((marginal * (place - centre[-1]).square()).sum())
+    scale = _SPREAD / torch.stack(variance).mean().sqrt().clamp(min=0.05)
+    shift = -scale * torch.stack(centre)
+    frame = torch.cat([scale * torch.eye(2), shift[:, None]], dim=1)
+    return LensStart(ground, ink, frame)
+
+
+class Generator(nn.Module):
+    """Draws pictures from content latents and style vectors.
+
+    A linear layer and a convolution at a quarter of the size, then twice up by transposed
+    convolutions. In the plain design style modulates every normalisation, and pixels are a squashed
+    sum of features. With a lens, style modulates only the last normalisation, which sees strokes
+    and no longer shapes; what is drawn before is content alone.
+
+    Args:
+        shape: Channels, height and width of the pictures.
+        content: Dimensions of the content latent.
+        style: Dimensions of the style vector.
+        labels: How many labels a picture can be asked for; 0 for none.
+        design: Whether there is a lens.
+        width: Channels at a quarter of the size.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        content: int,
+        style: int,
+        labels: int,
+        design: Design,
+        width: int = 64,
+    ) -> None:
+        super().__init__()
+        channels, height, breadth = shape
+        self.size = (height, breadth)
+        self.start = (width, math.ceil(height / 4), math.ceil(breadth / 4))
+        label = _LABEL if labels else 0
+        self.labels = nn.Embedding(labels, _LABEL) if labels else None
+        self.first = nn.Linear(content + label, math.prod(self.start))
+        self.layers = nn.ModuleList(
+            [
+                nn.Conv2d(width, width, 3, padding=1),
+                nn.ConvTranspose2d(width, width // 2, 4, stride=2, padding=1),
+                nn.ConvTranspose2d(width // 2, channels, 4, stride=2, padding=1),
+            ]
+        )
+        early, strength = (style, 0.5) if design == "plain" else (0, 0.2)
+        self.norms = nn.ModuleList(
+            ConditionalNorm(count, styled, strength, label)
+            for count, styled in ((width, early), (width, early), (width // 2, style))
+        )
+        self.lens = Lens(channels, style) if design == "lens" else None
+
+    def forward(
+        self, content: Tensor, style: Tensor, label: Tensor | None = None, reference: int = 0
+    ) -> Tensor:
+        """Return pictures; black is 0 and white is 1, and a lens may go beyond.
+
+        Args:
+            content: Content latents.
+            style: Style vectors.
+            label: What to show, one class each.
+            reference: How many last rows give the statistics of all; 0 for a batch's own.
+        """
+        asked = None if self.labels is None else self.labels(label)
+        if asked is not None:
+            content = torch.cat([content, asked], dim=1)
+        h = self.first(content).view(-1, *self.start)
+        h = h.contiguous(memory_format=torch.channels_last)
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            h = layer(functional.relu(norm(h, style, asked, reference)))
+        canvas = h[..., : self.size[0], : self.size[1]].sigmoid()
+        pictures: Tensor = canvas if self.lens is None else self.lens(canvas, style)
+        return pictures
+
+
+class Discriminator(nn.Module):
+    """Features of an image, a score of how real it looks, and a projection to compare features by.
+
+    All layers up to the score have spectral normalisation, so that the score cannot be steep.
+
+    Args:
+        shape: Channels, height and width of the images.
+        labels: How many labels an image can be said to have; 0 for none.
+        width: Channels at half of the size; there are twice as many features.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], labels: int = 0, width: int = 24) -> None:
+        super().__init__()
+        channels, *size = shape
+        layers: list[nn.Module] = []
+        for out in (width, 2 * width):
+            kernel = 4 if size[0] % 2 == size[1] % 2 == 0 else 3  # halves both, rounding up
+            convolution = nn.Conv2d(channels, out, kernel, stride=2, padding=1)
+            layers += [spectral_norm(convolution), nn.LeakyReLU(0.1)]
+            channels, size = out, [math.ceil(length / 2) for length in size]
+        last = nn.Conv2d(channels, channels, 3, padding=1)
+        layers += [spectral_norm(last), nn.LeakyReLU(0.1), nn.Flatten()]
+        layers += [spectral_norm(nn.Linear(channels * math.prod(size), channels))]
+        self.layers = nn.Sequential(*layers, nn.LeakyReLU(0.1))
+        self.score = spectral_norm(nn.Linear(channels, 1))
+        self.labels = nn.Embedding(labels, channels) if labels else None
+        if self.labels is not None:
+            nn.init.normal_(self.labels.weight, std=0.1)
+        # Projections are needed in training alone, and so are their statistics.
+        self.projector = nn.Sequential(
+            nn.Linear(channels, 2 * channels, bias=False),
+            nn.BatchNorm1d(2 * channels, track_running_stats=False),
+            nn.ReLU(),
+            nn.Linear(2 * channels, 2 * channels, bias=False),
+        )
+        self.features = channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features of images in [0, 1]."""
+        features: Tensor = self.layers(2 * x - 1)
+        return features
+
+    def judge(self, features: Tensor, label: Tensor | None = None) -> Tensor:
+        """Return the score of images with these features, for what they are said to show: Eq. (5).
+
+        Args:
+            features: From :meth:`forward`.
+            label: What the images are said to show, one class each; a negative one is not known.
+        """
+        score: Tensor = _GAIN * self.score(features).squeeze(1)
+        if self.labels is None or label is None:
+            return score
+        is_known = label >= 0
+        fit: Tensor = (self.labels(label.clamp(min=0)) * features).sum(dim=1)
+        return score + fit * is_known
+
+
+class ContentStyleGAN(nn.Module):
+    """A generator with its style vectorizer, two discriminators, and a linear head.
+
+    Args:
+        data: The form of the samples; images of at least 8×8 pixels.
+        content: Dimensions of the content latent.
+        style: Dimensions of the style latent.
+        design: Whether the generator has a lens.
+        conditional: Whether pictures can be asked for by their label.
+    """
+
+    def __init__(
+        self, data: DataInfo, content: int, style: int, design: Design, conditional: bool
+    ) -> None:
+        super().__init__()
+        shape = image_shape(data, "style-gan", smallest=_SMALLEST, instead="another method")
+        labels = data.outputs if conditional else 0
+        self.vectorizer = StyleVectorizer(style)
+        self.generator = Generator(shape, content, style, labels, design)
+        self.content = Discriminator(shape, labels)
+        self.style = Discriminator(shape)
+        # Features vary little around their means, too little for a head to learn from in time.
+        self.scale = nn.BatchNorm1d(self.content.features, affine=False)
+        self.head = nn.Linear(self.content.features, data.outputs)
+
+    def draw(self, content: Tensor, style: Tensor, label: Tensor | None = None) -> Tensor:
+        """Return the pictures of some latents, normalised over this batch: for training."""
+        pictures: Tensor = self.generator(content, self.vectorizer(style), label)
+        return pictures
+
+    def sample(self, content: Tensor, style: Tensor, label: Tensor | None = None) -> Tensor:
+        """Return the pictures of some latents, each the same whatever others are drawn with it.
+
+        The statistics are those of latents that are always the same.
+        """
+        fixed = torch.Generator().manual_seed(0)
+        contents = torch.randn(_REFERENCE, content.shape[1], generator=fixed).to(content)
+        styles = torch.randn(_REFERENCE, style.shape[1], generator=fixed).to(style)
+        if label is not None and self.generator.labels is not None:
+            classes = torch.arange(_REFERENCE, device=label.device)
+            label = torch.cat([label, classes % self.generator.labels.num_embeddings])
+        pictures: Tensor = self.generator(
+            torch.cat([content, contents]),
+            self.vectorizer(torch.cat([style, styles])),
+            label,
+            _REFERENCE,
+        )
+        return pictures[:-_REFERENCE]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one score per class, read off the content features."""
+        return self.classify(self.content_features(x))
+
+    def content_features(self, x: Tensor) -> Tensor:
+        """Return the content features of images seen without the lens, if there is one.
+
+        Through its own lens every client's images look alike, and one head can read them.
+        """
+        features: Tensor = self.content(self.canvas(x))
+        return features
+
+    def canvas(self, x: Tensor) -> Tensor:
+        """Return images without the lens, which is set to the mean of all styles."""
+        if self.generator.lens is None:
+            return x
+        fixed = torch.Generator().manual_seed(0)
+        styles = torch.randn(_REFERENCE, self.vectorizer.dimensions, generator=fixed).to(x)
+        style = self.vectorizer(styles).mean(dim=0, keepdim=True)
+        return self.generator.lens.canvas(x, style)
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Return one score per class for given content features."""
+        scores: Tensor = self.head(self.scale(features))
+        return scores
