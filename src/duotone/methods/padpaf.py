@@ -119,7 +119,7 @@ class PaDPaFConfig(MethodSettings):
     style_dim: int = Field(32, ge=1)
     """Dimensions of the style latent."""
     newcomer_epochs: int | None = Field(None, ge=0)
-    """Passes in which a newcomer trains its local part; by default 0 if its lens is fitted, or 3."""
+    """Passes in which a newcomer trains its local part; by default 0 if a lens is fitted, or 3."""
     optimizer: Literal["adam"] = "adam"
     """Local optimiser; it starts afresh in every round."""
     lr: float = Field(5e-4, gt=0)
@@ -354,7 +354,8 @@ class PaDPaF(Method):
         """Return how long a newcomer trains; after a few epochs a fitted lens alone was better."""
         if self.config.newcomer_epochs is not None:
             return self.config.newcomer_epochs
-        return 0 if model.generator.lens is not None and self.config.lens == "fitted" else 3
+        has_lens = model.generator.lens is not None and self.config.lens == "fitted"
+        return 0 if has_lens and self.config.share == "partial" else 3
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
         """Start a client's own lens from its images."""
