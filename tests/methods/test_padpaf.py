@@ -313,6 +313,15 @@ def test_a_newcomer_learns_its_own_part_and_nothing_shared_moves():
     assert all(name.startswith("scale.") for name in changed)
 
 
+@pytest.mark.parametrize(
+    ("settings", "epochs"),
+    [({}, 0), ({"lens": "plain"}, 3), ({"variant": "paper"}, 3), ({"share": "none"}, 3)],
+)
+def test_a_newcomer_trains_only_where_a_fitted_lens_is_not_enough(settings, epochs):
+    method = make(**settings)
+    assert method._newcomer_epochs(method.module(SMALL)) == epochs
+
+
 def test_a_member_keeps_its_style_and_takes_the_scale_of_its_own_features():
     method, population = make(), make_population()
     info = RoundInfo(2, 2, 0, population.info)

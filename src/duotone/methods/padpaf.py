@@ -27,8 +27,8 @@ which they do not change; its accuracy is what tables show. With ``conditional``
 generator and content discriminator as well, so that pictures can be asked for by their label.
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
-get the shared part at once (zero-shot), and learn their own from their images (label-free), while
-the shared part stays as it is.
+get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
+lens they train their local part, while the shared one stays as it is.
 
 *Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
 features, by which the head is given them at one scale, are shared like the head, and a client that
@@ -118,8 +118,8 @@ class PaDPaFConfig(MethodSettings):
     """Dimensions of the content latent."""
     style_dim: int = Field(32, ge=1)
     """Dimensions of the style latent."""
-    newcomer_epochs: int = Field(3, ge=0)
-    """Passes over its images in which a newcomer learns its local part."""
+    newcomer_epochs: int | None = Field(None, ge=0)
+    """Passes in which a newcomer trains its local part; by default 0 if a lens is fitted, or 3."""
     optimizer: Literal["adam"] = "adam"
     """Local optimiser; it starts afresh in every round."""
     lr: float = Field(5e-4, gt=0)
@@ -272,7 +272,7 @@ class PaDPaF(Method):
                 data,
                 replace(info, round=1),  # with the learning rate of a beginner
                 trained=own,
-                epochs=self.config.newcomer_epochs,
+                epochs=self._newcomer_epochs(model),
                 phase="newcomer",
             )
         # Statistics from training are those of other weights: every client's, before the average.
@@ -349,6 +349,13 @@ class PaDPaF(Method):
         model = self.load(self.personal(server, state), info.data)
         assert isinstance(model, ContentStyleGAN)
         return model
+
+    def _newcomer_epochs(self, model: ContentStyleGAN) -> int:
+        """Return how long a newcomer trains; after a few epochs a fitted lens alone was better."""
+        if self.config.newcomer_epochs is not None:
+            return self.config.newcomer_epochs
+        has_lens = model.generator.lens is not None and self.config.lens == "fitted"
+        return 0 if has_lens and self.config.share == "partial" else 3
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
         """Start a client's own lens from its images."""
