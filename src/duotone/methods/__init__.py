@@ -26,6 +26,7 @@ METHODS = Registry(
         "per-fedavg": "duotone.methods.per_fedavg:PerFedAvg",
         "ifca": "duotone.methods.ifca:IFCA",
         "feddva": "duotone.methods.feddva:FedDVA",
+        "content-style": "duotone.methods.content_style:ContentStyleFL",
     },
     listing="duotone methods",
 )
