@@ -11,7 +11,6 @@ from duotone.methods.content_style import (
     ContentStyleConfig,
     ContentStyleFL,
     cycle_error,
-    inverted,
     random_levels,
     recoloured,
     reconstruction,
@@ -58,13 +57,6 @@ def test_a_code_without_any_spread_gives_a_finite_cycle_error():
     same = torch.ones(3, 2)
     assert float(cycle_error(Latents(same, same), Latents(same, same))) == 0
     assert cycle_error(Latents(same + 1, same), Latents(same, same)).isfinite()
-
-
-def test_negatives_are_of_all_channels_or_none():
-    x = torch.rand(2, 3, 2, 2)
-    found = inverted(x, torch.tensor([True, False]))
-    assert torch.equal(found[0], 1 - x[0])
-    assert torch.equal(found[1], x[1])
 
 
 def test_black_and_white_become_the_levels_that_were_drawn():
@@ -199,8 +191,11 @@ def test_what_is_drawn_is_compared_with_the_image_and_not_with_its_restyled_copy
     torch.manual_seed(0)
     method._loss(model, X, Y)
     assert torch.equal(seen["style"], X)
-    assert not torch.equal(seen["content"], X)
     assert 0 <= seen["content"].min() <= seen["content"].max() <= 1
+    changed = (seen["content"] != X).flatten(1).any(1)
+    assert 0 < changed.sum() < len(X)
+    if restyle == "polarity":
+        assert torch.equal(seen["content"][changed], 1 - X[changed])
 
 
 # -- codes and newcomers

@@ -96,8 +96,8 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, mlp, mlp-bn, or "
-        "package.module:Class.",
+        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, content-cnn, "
+        "content-cnn-in, content-cnn-bn, mlp, mlp-bn, or package.module:Class.",
     ),
 ]
 ClientsOption = Annotated[

@@ -26,9 +26,9 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
 so. ``duotone`` enforces the split by three terms, each a setting that ``paper`` has off:
 
-* ``restyle``: the content encoder is given the image in random colours, the style encoder and
-  the reconstruction the image as it is. What the random colours hide (polarity, which
-  InstanceNorm leaves in the content) can only come from the style.
+* ``restyle``: the content encoder is given half of the images in random colours; the style
+  encoder sees them as they are, and so they are to be drawn. What the random colours hide
+  (polarity, which InstanceNorm leaves in the content) can only come from the style.
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
   classified as what they show. No style leaves a client for that.
 * ``cycle``: content and style of such an image, encoded again, are those it was drawn from.
@@ -70,7 +70,8 @@ class ContentStyleConfig(MethodSettings):
     alpha: float = Field(1.0, ge=0)
     """Weight of reconstruction; 0 without swaps and cycles is FedAvg of `content-cnn-in`."""
     restyle: Literal["none", "polarity", "colour"] | None = None
-    """What the content encoder is given: the image, randomly inverted, or in random colours."""
+    """How half of the images are changed that the content encoder is given: not, inverted, or in
+    random colours; by default the variant's."""
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
     cycle: float | None = Field(None, ge=0)
@@ -111,11 +112,6 @@ def cycle_error(found: Latents, given: Latents) -> Tensor:
         return (one - fixed).abs().mean() / (fixed - fixed.mean(0)).abs().mean().clamp(min=1e-6)
 
     return error(found.shared, given.shared) + error(found.local, given.local)
-
-
-def inverted(x: Tensor, which: Tensor) -> Tensor:
-    """Return images of which some are negatives: of each sample, all channels or none."""
-    return torch.where(which[:, None, None, None], 1 - x, x)
 
 
 def recoloured(x: Tensor, black: Tensor, white: Tensor) -> Tensor:
@@ -224,13 +220,18 @@ class ContentStyleFL(Method):
         return value + cycle * cycle_error(found, Latents(content, other))
 
     def _restyled(self, x: Tensor) -> Tensor:
+        """Return images of which half are restyled: those as they are must be learnt as well."""
+        samples, channels = x.shape[:2]
         restyle = self._option("restyle")
+        if restyle == "none":
+            return x
         if restyle == "polarity":
-            return inverted(x, (torch.rand(len(x)) < 0.5).to(x.device))
-        if restyle == "colour":
-            black, white = random_levels(*x.shape[:2])
-            return recoloured(x, black.to(x), white.to(x))
-        return x
+            black, white = torch.ones(samples, channels), torch.zeros(samples, channels)
+        else:
+            black, white = random_levels(samples, channels)
+        is_kept = torch.rand(samples, 1) < 0.5
+        black, white = black.masked_fill(is_kept, 0), white.masked_fill(is_kept, 1)
+        return recoloured(x, black.to(x), white.to(x))
 
     def _option(self, name: str) -> str | float:
         """Return a setting, or what the variant has where it is not given."""
