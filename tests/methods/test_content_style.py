@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from federations import make_population
@@ -106,7 +108,7 @@ def test_there_are_no_buffers():
 
 @pytest.mark.parametrize("variant", ["paper", "duotone"])
 def test_without_its_terms_it_is_fedavg_of_the_content_network(variant):
-    training = {"optimizer": "adam", "lr": 0.005, "batch_size": 8, "epochs": 1}
+    training = {"optimizer": "adam", "lr": 0.005, "lr_decay": 1, "batch_size": 8, "epochs": 1}
     ours = make(variant=variant, **PLAIN, **training)
     theirs = FedAvg(FedAvg.Config(**training), as_network(content_cnn_in))
     results = []
@@ -242,10 +244,15 @@ def test_labels_make_no_difference_to_a_newcomer(trained):
         assert torch.equal(tensor, states[1].local[name])
 
 
-def test_a_member_keeps_its_state(trained):
+def test_a_member_fits_its_style_to_the_decoder_of_all_when_training_is_over(trained):
     method, last = trained
-    state = ClientState({"style.code.bias": torch.ones(8)})
-    assert method.adapt(last.server, state, make_population().data("c0"), last.info) is state
+    data = make_population().data("c0")
+    state = ClientState(method.adapt(last.server, None, None, last.info).local)
+    earlier = replace(last.info, round=1)
+    assert method.adapt(last.server, state, data, earlier) is state
+    fitted = method.adapt(last.server, state, data, last.info)
+    assert fitted.local.keys() == state.local.keys()
+    assert not torch.equal(fitted.local["style.code.weight"], state.local["style.code.weight"])
 
 
 def test_no_style_changes_a_prediction():

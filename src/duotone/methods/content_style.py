@@ -20,8 +20,9 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 =====================  ==============================================================
 
 *Members* use the shared networks with their own style encoder. *Newcomers* are classified at once
-(zero-shot); their style encoder they learn by reconstruction, from images without labels
-(label-free), which changes no prediction. There are no buffers.
+(zero-shot). When training is over, both fit their style to the shared decoder by reconstruction, a
+newcomer from nothing and without labels (label-free); this changes no prediction. There are no
+buffers.
 
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
 so. ``duotone`` enforces the split by three terms, each a setting that ``paper`` has off:
@@ -70,8 +71,7 @@ class ContentStyleConfig(MethodSettings):
     alpha: float = Field(1.0, ge=0)
     """Weight of reconstruction; 0 without swaps and cycles is FedAvg of `content-cnn-in`."""
     restyle: Literal["none", "polarity", "colour"] | None = None
-    """How half of the images are changed that the content encoder is given: not, inverted, or in
-    random colours; by default the variant's."""
+    """How half of the images for the content encoder are changed; by default the variant's."""
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
     cycle: float | None = Field(None, ge=0)
@@ -80,12 +80,16 @@ class ContentStyleConfig(MethodSettings):
     """Whether the map from style to AdaIN is shared, as printed, or local, as in duotone."""
     style_dim: int = Field(8, ge=1)
     """Dimensions of the style."""
-    newcomer_epochs: int = Field(10, ge=0)
-    """Passes over its images in which a newcomer learns its style encoder."""
+    style_epochs: int = Field(10, ge=0)
+    """Passes over its images in which a client fits its style to the decoder at the end."""
     optimizer: Literal["sgd", "adam"] = "adam"
     """Local optimiser; it starts afresh in every round."""
     lr: float = Field(1e-3, gt=0)
     """Local learning rate in the first round."""
+    lr_decay: float = Field(0.3, gt=0, le=1)
+    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
+    lr_decay_every: int = Field(14, ge=1)
+    """Rounds between two decays of the learning rate."""
     batch_size: int = Field(50, ge=1)
     """Samples per local step."""
     epochs: int = Field(1, ge=1)
@@ -175,9 +179,13 @@ class ContentStyleFL(Method):
         data: ClientData | None,
         info: RoundInfo,
     ) -> ClientState:
-        """Learn a newcomer's style from its images; labels are not looked at."""
+        """Fit a client's style to the decoder it is given at the end, from images alone.
+
+        A newcomer has none, and a member's is fitted to the decoder it trained itself, not to
+        everybody's mean. No prediction depends on it, so there is nothing to do earlier.
+        """
         state = super().adapt(server, client, None, info)
-        if client is not None or data is None:
+        if data is None or info.round < info.rounds:
             return state
         model = self._load(server, state, info)
         train(
@@ -187,8 +195,8 @@ class ContentStyleFL(Method):
             replace(info, round=1),  # with the learning rate of a beginner
             loss=lambda _, x, __: reconstruction(model.draw(model.content(x), model.style(x)), x),
             parameters=self.parameters_of(model, "local"),
-            epochs=self.config.newcomer_epochs,
-            phase="newcomer",
+            epochs=self.config.style_epochs,
+            phase="style",
         )
         return ClientState(self.split(model)[1])
 
