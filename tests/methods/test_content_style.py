@@ -253,6 +253,7 @@ def test_a_member_fits_its_style_to_the_decoder_of_all_when_training_is_over(tra
     fitted = method.adapt(last.server, state, data, last.info)
     assert fitted.local.keys() == state.local.keys()
     assert not torch.equal(fitted.local["style.code.weight"], state.local["style.code.weight"])
+    assert make(variant="paper").adapt(last.server, state, data, last.info) is state
 
 
 def test_no_style_changes_a_prediction():

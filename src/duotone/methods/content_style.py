@@ -20,9 +20,8 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 =====================  ==============================================================
 
 *Members* use the shared networks with their own style encoder. *Newcomers* are classified at once
-(zero-shot). When training is over, both fit their style to the shared decoder by reconstruction, a
-newcomer from nothing and without labels (label-free); this changes no prediction. There are no
-buffers.
+(zero-shot). When training is over, they fit their style to the shared decoder by reconstruction,
+without labels (label-free), which changes no prediction. There are no buffers.
 
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
 so. ``duotone`` enforces the split by three terms, each a setting that ``paper`` has off:
@@ -33,6 +32,8 @@ so. ``duotone`` enforces the split by three terms, each a setting that ``paper``
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
   classified as what they show. No style leaves a client for that.
 * ``cycle``: content and style of such an image, encoded again, are those it was drawn from.
+
+Besides, members fit their style to the averaged decoder at the end, and keep the map that reads it.
 
 *Deviations*, where the paper is silent: widths, a style of 8 dimensions, α = 1, one residual block,
 clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
@@ -182,10 +183,12 @@ class ContentStyleFL(Method):
         """Fit a client's style to the decoder it is given at the end, from images alone.
 
         A newcomer has none, and a member's is fitted to the decoder it trained itself, not to
-        everybody's mean. No prediction depends on it, so there is nothing to do earlier.
+        everybody's mean; as printed it stays so. No prediction depends on it, so there is nothing
+        to do earlier.
         """
         state = super().adapt(server, client, None, info)
-        if data is None or info.round < info.rounds:
+        as_printed = client is not None and self.config.variant == "paper"
+        if data is None or as_printed or info.round < info.rounds:
             return state
         model = self._load(server, state, info)
         train(
