@@ -35,7 +35,7 @@ so. ``duotone`` enforces the split by three terms, each a setting that ``paper``
 
 Besides, members fit their style to the averaged decoder at the end, and keep the map that reads it.
 
-*Deviations*, where the paper is silent: widths, a style of 8 dimensions, α = 1, one residual block,
+*Deviations*, where the paper is silent: widths, a style of 8 dimensions, α, one residual block,
 clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
 the map gives, and variances have an ε: with the parent's formula a constant image gives NaN.
 """
@@ -69,8 +69,8 @@ class ContentStyleConfig(MethodSettings):
 
     variant: Literal["duotone", "paper"] = "duotone"
     """The split enforced by restyling, swaps and cycles, or Eq. (2) alone as printed."""
-    alpha: float = Field(1.0, ge=0)
-    """Weight of reconstruction; 0 without swaps and cycles is FedAvg of `content-cnn-in`."""
+    alpha: float | None = Field(None, ge=0)
+    """Weight of reconstruction; by default the variant's, 0 leaves the classifier alone."""
     restyle: Literal["none", "polarity", "colour"] | None = None
     """How half of the images for the content encoder are changed; by default the variant's."""
     swap: float | None = Field(None, ge=0)
@@ -215,13 +215,13 @@ class ContentStyleFL(Method):
 
     def _loss(self, model: ContentStyle, x: Tensor, y: Tensor) -> Tensor:
         """Return Eq. (2) of a batch, with the terms that enforce the split."""
-        swap, cycle = float(self._option("swap")), float(self._option("cycle"))
+        alpha, swap, cycle = (float(self._option(name)) for name in ("alpha", "swap", "cycle"))
         content = model.content(self._restyled(x))
         value = task_loss(model.classify, content, y)
-        if not self.config.alpha and not swap and not cycle:
+        if not alpha and not swap and not cycle:
             return value
         style = model.style(x)
-        value = value + self.config.alpha * reconstruction(model.draw(content, style), x)
+        value = value + alpha * reconstruction(model.draw(content, style), x)
         if not swap and not cycle:
             return value
         other = style.roll(1, 0)  # batches are shuffled: the next image is any other
@@ -256,6 +256,18 @@ class ContentStyleFL(Method):
 
 
 _DEFAULTS: dict[str, dict[str, str | float]] = {
-    "paper": {"restyle": "none", "swap": 0.0, "cycle": 0.0, "mapping": "shared"},
-    "duotone": {"restyle": "colour", "swap": 0.5, "cycle": 0.1, "mapping": "local"},
+    "paper": {
+        "alpha": 1.0,
+        "restyle": "none",
+        "swap": 0.0,
+        "cycle": 0.0,
+        "mapping": "shared",
+    },
+    "duotone": {
+        "alpha": 4.0,
+        "restyle": "colour",
+        "swap": 0.2,
+        "cycle": 0.1,
+        "mapping": "local",
+    },
 }
