@@ -19,13 +19,15 @@ from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 
 FOLDER = Path(__file__).parent
+LR = {"content-style": 0.002}
+"""Learning rates of methods that would jump about with the usual one."""
 
 
 def trajectory(name: str) -> dict[str, list[float]]:
     """Return the mean loss in training and, for every client, on its own test samples."""
     population = make_population()
     kind = METHODS.load(name)
-    method = kind(kind.Config(lr=0.02), cnn_bn)
+    method = kind(kind.Config(lr=LR.get(name, 0.02)), cnn_bn)
     states = MemoryStates()
     backend = Serial(method, population)
     clients = list(population.partition)

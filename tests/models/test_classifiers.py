@@ -10,7 +10,7 @@ from duotone.federation.method import find_head
 from duotone.models import MODELS, describe_models
 from duotone.types import DataInfo
 
-IMAGE_MODELS = ["cnn", "cnn-bn", "thesis-cnn", "thesis-cnn-bn", "digits-cnn", "resnet8-gn"]
+IMAGE_MODELS = [name for name in sorted(MODELS) if not name.startswith("mlp")]
 
 
 def build(name: str, *shape: int, outputs: int = 10) -> nn.Module:
@@ -120,6 +120,12 @@ def test_mlp_bn_is_the_mlp_with_two_norms():
         ("thesis-cnn-bn", ["norm1", "norm2", "norm3", "norm4"]),
         ("digits-cnn", ["norm1", "norm2", "norm3", "norm4", "norm5"]),
         ("resnet8-gn", []),
+        ("content-cnn", []),
+        ("content-cnn-in", []),
+        (
+            "content-cnn-bn",
+            [f"content.layers.{i}" for i in (1, 4, 7)] + ["content.block.1", "content.block.4"],
+        ),
         ("mlp", []),
         ("mlp-bn", ["norm1", "norm2"]),
     ],

@@ -98,8 +98,8 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, linear, mlp, mlp-bn, "
-        "or package.module:Class.",
+        help="cnn, cnn-bn, thesis-cnn, thesis-cnn-bn, digits-cnn, resnet8-gn, content-cnn, "
+        "content-cnn-in, content-cnn-bn, linear, mlp, mlp-bn, or package.module:Class.",
     ),
 ]
 ClientsOption = Annotated[

@@ -28,6 +28,7 @@ METHODS = Registry(
         "ifca": "duotone.methods.ifca:IFCA",
         "feddva": "duotone.methods.feddva:FedDVA",
         "padpaf": "duotone.methods.padpaf:PaDPaF",
+        "content-style": "duotone.methods.content_style:ContentStyleFL",
     },
     listing="duotone methods",
 )

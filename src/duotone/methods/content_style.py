@@ -1,0 +1,273 @@
+"""Content–style FL: classify what an image shows, whatever the style it shows it in.
+
+Le Peng, Gaoxiang Luo, Andrew Walker: *Feature Disentanglement for Covariate Shift Adaptation in
+Federated Learning*; the networks are those of MUNIT (Huang et al. 2018), made smaller.
+
+**Shared:** the content encoder, the classifier, which is given content alone, and the decoder.
+**Local:** the style encoder, and in ``duotone`` the map from a style to the decoder's AdaIN layers.
+**Explains:** what an image would look like from another client, and that a prediction rests on
+content alone.
+
+=====================  ==============================================================
+paper                  code
+=====================  ==============================================================
+content encoder        ``ContentStyle.content``: InstanceNorm, no parameters in it
+style encoder          ``ContentStyle.style``: GroupNorm, mean over all places, a code
+decoder, MLP           ``ContentStyle.decoder``, ``ContentStyle.mapping``
+classifier             ``ContentStyle.hidden``, ``ContentStyle.head``
+AdaIN, Eq. (1)         :func:`~duotone.models.content_style.adain`
+L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
+=====================  ==============================================================
+
+*Members* use the shared networks with their own style encoder. *Newcomers* are classified at once
+(zero-shot). When training is over, they fit their style to the shared decoder by reconstruction,
+without labels (label-free), which changes no prediction. There are no buffers.
+
+*Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
+so. ``duotone`` enforces the split by three terms, each a setting that ``paper`` has off:
+
+* ``restyle``: the content encoder is given half of the images in random colours; the style
+  encoder sees them as they are, and so they are to be drawn. What the random colours hide
+  (polarity, which InstanceNorm leaves in the content) can only come from the style.
+* ``swap``: images are drawn in the style of another image of the same client, and must still be
+  classified as what they show. No style leaves a client for that.
+* ``cycle``: content and style of such an image, encoded again, are those it was drawn from.
+
+Besides, members fit their style to the averaged decoder at the end, and keep the map that reads it.
+
+*Deviations*, where the paper is silent: widths, a style of 8 dimensions, α, one residual block,
+clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
+the map gives, and variances have an ε: with the parent's formula a constant image gives NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from duotone.federation.local import task_loss, train
+from duotone.federation.method import Method, MethodSettings
+from duotone.models.content_style import ContentStyle
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    DataInfo,
+    Latents,
+    RoundInfo,
+    ServerState,
+)
+
+
+class ContentStyleConfig(MethodSettings):
+    """Settings of content–style FL."""
+
+    variant: Literal["duotone", "paper"] = "duotone"
+    """The split enforced by restyling, swaps and cycles, or Eq. (2) alone as printed."""
+    alpha: float | None = Field(None, ge=0)
+    """Weight of reconstruction; by default the variant's, 0 leaves the classifier alone."""
+    restyle: Literal["none", "polarity", "colour"] | None = None
+    """How half of the images for the content encoder are changed; by default the variant's."""
+    swap: float | None = Field(None, ge=0)
+    """Weight of classifying images drawn in another style; by default the variant's."""
+    cycle: float | None = Field(None, ge=0)
+    """Weight of finding content and style of such images again; by default the variant's."""
+    mapping: Literal["shared", "local"] | None = None
+    """Whether the map from style to AdaIN is shared, as printed, or local, as in duotone."""
+    style_dim: int = Field(8, ge=1)
+    """Dimensions of the style."""
+    style_epochs: int = Field(10, ge=0)
+    """Passes over its images in which a client fits its style to the decoder at the end."""
+    optimizer: Literal["sgd", "adam"] = "adam"
+    """Local optimiser; it starts afresh in every round."""
+    lr: float = Field(1e-3, gt=0)
+    """Local learning rate in the first round."""
+    lr_decay: float = Field(0.3, gt=0, le=1)
+    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
+    lr_decay_every: int = Field(14, ge=1)
+    """Rounds between two decays of the learning rate."""
+    batch_size: int = Field(50, ge=1)
+    """Samples per local step."""
+    epochs: int = Field(1, ge=1)
+    """Passes over a client's training samples in a round."""
+
+
+# -- terms
+
+
+def reconstruction(drawn: Tensor, x: Tensor) -> Tensor:
+    """Return L_recon: the mean squared error of pixels in [−1, 1], for Eq. (2)."""
+    return functional.mse_loss(2 * drawn, 2 * x)
+
+
+def cycle_error(found: Latents, given: Latents) -> Tensor:
+    """Return how far content and style of an image are from those it was drawn from.
+
+    Mean absolute errors, relative to the mean size of what was given, which takes no gradient:
+    codes cannot become alike by shrinking.
+    """
+
+    def error(one: Tensor, other: Tensor) -> Tensor:
+        fixed = other.detach()
+        return (one - fixed).abs().mean() / (fixed - fixed.mean(0)).abs().mean().clamp(min=1e-6)
+
+    return error(found.shared, given.shared) + error(found.local, given.local)
+
+
+def recoloured(x: Tensor, black: Tensor, white: Tensor) -> Tensor:
+    """Return images whose black and white, in every channel, are other levels.
+
+    Args:
+        x: Images with pixels in [0, 1].
+        black: What 0 becomes ``(samples, channels)``.
+        white: What 1 becomes; below black the channel is inverted.
+    """
+    black, white = black[:, :, None, None], white[:, :, None, None]
+    return black + (white - black) * x
+
+
+def random_levels(samples: int, channels: int) -> tuple[Tensor, Tensor]:
+    """Draw black and white, at least 0.3 apart, either of them the brighter one."""
+    span = 0.3 + 0.7 * torch.rand(samples, channels)
+    low = (1 - span) * torch.rand(samples, channels)
+    is_negative = torch.rand(samples, channels) < 0.5
+    return low + span * is_negative, low + span * ~is_negative
+
+
+# -- the method
+
+
+class ContentStyleFL(Method):
+    """Average what is about content; keep what is about style."""
+
+    name = "content-style"
+    title = "a shared encoder of content for predictions beside a local encoder of style"
+    paper = "Peng, Luo, Walker, Feature Disentanglement for Covariate Shift Adaptation in FL, 2023"
+    Config = ContentStyleConfig
+    config: ContentStyleConfig
+    rounds = 20
+    own_model = "content-style"
+    newcomer_rules = ("label-free", "zero-shot")
+
+    def build(self, data: DataInfo) -> ContentStyle:
+        """Build encoders, decoder and classifier."""
+        return ContentStyle(data, self.config.style_dim)
+
+    def is_shared(self, name: str, owner: nn.Module) -> bool:
+        """Keep the style encoder, and the map that reads its codes unless that is shared."""
+        local = ("style.",) if self._option("mapping") == "shared" else ("style.", "mapping.")
+        return super().is_shared(name, owner) and not name.startswith(local)
+
+    def client_update(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Train everything together by Eq. (2), with what enforces the split."""
+        model = self._load(server, client, info)
+        loss = train(model, data, self.config, info, loss=lambda _, x, y: self._loss(model, x, y))
+        shared, local = self.split(model)
+        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        return update, ClientState(local)
+
+    def adapt(
+        self,
+        server: ServerState,
+        client: ClientState | None,
+        data: ClientData | None,
+        info: RoundInfo,
+    ) -> ClientState:
+        """Fit a client's style to the decoder it is given at the end, from images alone.
+
+        A newcomer has none, and a member's is fitted to the decoder it trained itself, not to
+        everybody's mean; as printed it stays so. No prediction depends on it, so there is nothing
+        to do earlier.
+        """
+        state = super().adapt(server, client, None, info)
+        as_printed = client is not None and self.config.variant == "paper"
+        if data is None or as_printed or info.round < info.rounds:
+            return state
+        model = self._load(server, state, info)
+        train(
+            model,
+            replace(data, y=torch.zeros(len(data))),
+            self.config,
+            replace(info, round=1),  # with the learning rate of a beginner
+            loss=lambda _, x, __: reconstruction(model.draw(model.content(x), model.style(x)), x),
+            parameters=self.parameters_of(model, "local"),
+            epochs=self.config.style_epochs,
+            phase="style",
+        )
+        return ClientState(self.split(model)[1])
+
+    def encode(self, model: nn.Module, x: Tensor) -> Latents:
+        """Return the maps of content as one long code, and the style."""
+        assert isinstance(model, ContentStyle)
+        return Latents(model.content(x).flatten(1), model.style(x))
+
+    def decode(self, model: nn.Module, latents: Latents) -> Tensor:
+        """Return the images that have some content in some style of this client."""
+        assert isinstance(model, ContentStyle)
+        return model.draw(model.maps(latents.shared), latents.local)
+
+    def _loss(self, model: ContentStyle, x: Tensor, y: Tensor) -> Tensor:
+        """Return Eq. (2) of a batch, with the terms that enforce the split."""
+        alpha, swap, cycle = (float(self._option(name)) for name in ("alpha", "swap", "cycle"))
+        content = model.content(self._restyled(x))
+        value = task_loss(model.classify, content, y)
+        if not alpha and not swap and not cycle:
+            return value
+        style = model.style(x)
+        value = value + alpha * reconstruction(model.draw(content, style), x)
+        if not swap and not cycle:
+            return value
+        other = style.roll(1, 0)  # batches are shuffled: the next image is any other
+        drawn = model.draw(content, other)
+        found = Latents(model.content(drawn), model.style(drawn))
+        value = value + swap * task_loss(model.classify, found.shared, y)
+        return value + cycle * cycle_error(found, Latents(content, other))
+
+    def _restyled(self, x: Tensor) -> Tensor:
+        """Return images of which half are restyled: those as they are must be learnt as well."""
+        samples, channels = x.shape[:2]
+        restyle = self._option("restyle")
+        if restyle == "none":
+            return x
+        if restyle == "polarity":
+            black, white = torch.ones(samples, channels), torch.zeros(samples, channels)
+        else:
+            black, white = random_levels(samples, channels)
+        is_kept = torch.rand(samples, 1) < 0.5
+        black, white = black.masked_fill(is_kept, 0), white.masked_fill(is_kept, 1)
+        return recoloured(x, black.to(x), white.to(x))
+
+    def _option(self, name: str) -> str | float:
+        """Return a setting, or what the variant has where it is not given."""
+        given: str | float | None = getattr(self.config, name)
+        return _DEFAULTS[self.config.variant][name] if given is None else given
+
+    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyle:
+        model = self.load(self.personal(server, state), info.data)
+        assert isinstance(model, ContentStyle)
+        return model
+
+
+_DEFAULTS: dict[str, dict[str, str | float]] = {
+    "paper": {
+        "alpha": 1.0,
+        "restyle": "none",
+        "swap": 0.0,
+        "cycle": 0.0,
+        "mapping": "shared",
+    },
+    "duotone": {
+        "alpha": 4.0,
+        "restyle": "colour",
+        "swap": 0.2,
+        "cycle": 0.1,
+        "mapping": "local",
+    },
+}

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from federations import make_population
+from torch.nn.functional import cross_entropy
+
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.method import Decodes, as_network
+from duotone.methods.content_style import (
+    ContentStyleConfig,
+    ContentStyleFL,
+    cycle_error,
+    random_levels,
+    recoloured,
+    reconstruction,
+)
+from duotone.methods.fedavg import FedAvg
+from duotone.models.classifiers import cnn_bn
+from duotone.models.content_style import ContentStyle, content_cnn_in
+from duotone.types import ClientState, DataInfo, Latents, RoundInfo
+
+SMALL = DataInfo((1, 8, 8), "classes", 4)
+PLAIN = {"alpha": 0, "restyle": "none", "swap": 0, "cycle": 0}
+
+
+def make(**settings):
+    return ContentStyleFL(ContentStyleConfig(**settings), as_network(cnn_bn))
+
+
+# -- terms, worked by hand
+
+
+def test_reconstruction_is_the_mean_squared_error_of_pixels_from_minus_one_to_one():
+    drawn = torch.tensor([[0.0, 0.5], [1.0, 1.0]])
+    x = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
+    # differences in [−1, 1]: 1, 0, 2, 0
+    assert float(reconstruction(drawn, x)) == pytest.approx((1 + 0 + 4 + 0) / 4)
+
+
+def test_the_cycle_error_is_relative_to_the_spread_of_what_was_given():
+    given = Latents(torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0], [3.0]]))
+    found = Latents(torch.tensor([[1.0], [4.0]]), torch.tensor([[1.0], [2.0]]))
+    # content: errors 1 and 0 at a spread of 2; style: 0 and 1 at a spread of 1
+    assert float(cycle_error(found, given)) == pytest.approx(0.5 / 2 + 0.5 / 1)
+
+
+def test_the_cycle_moves_what_was_found_and_not_what_was_given():
+    given = torch.tensor([[0.0], [4.0]], requires_grad=True)
+    found = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    cycle_error(Latents(found, found), Latents(given, given)).backward()
+    assert given.grad is None
+    assert found.grad is not None
+
+
+def test_a_code_without_any_spread_gives_a_finite_cycle_error():
+    same = torch.ones(3, 2)
+    assert float(cycle_error(Latents(same, same), Latents(same, same))) == 0
+    assert cycle_error(Latents(same + 1, same), Latents(same, same)).isfinite()
+
+
+def test_black_and_white_become_the_levels_that_were_drawn():
+    x = torch.tensor([0.0, 0.5, 1.0]).view(1, 1, 1, 3).expand(1, 2, 1, 3)
+    black, white = torch.tensor([[0.1, 0.9]]), torch.tensor([[0.5, 0.3]])
+    found = recoloured(x, black, white)
+    assert found[0, 0, 0].tolist() == pytest.approx([0.1, 0.3, 0.5])
+    assert found[0, 1, 0].tolist() == pytest.approx([0.9, 0.6, 0.3])
+
+
+def test_levels_are_within_range_apart_and_of_both_polarities():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        black, white = random_levels(1000, 3)
+    assert torch.stack([black, white]).min() >= 0
+    assert torch.stack([black, white]).max() <= 1
+    assert (white - black).abs().min() >= 0.3 - 1e-6
+    assert 0.4 < float((white > black).float().mean()) < 0.6
+
+
+# -- what is shared and what is local
+
+
+@pytest.mark.parametrize(
+    ("settings", "local"),
+    [
+        ({"variant": "paper"}, {"style"}),
+        ({"variant": "paper", "mapping": "local"}, {"style", "mapping"}),
+        ({}, {"style", "mapping"}),
+        ({"mapping": "shared"}, {"style"}),
+    ],
+)
+def test_the_style_encoder_stays_and_so_may_the_map_of_its_codes(settings, local):
+    method = make(**settings)
+    shared, own = method.split(method.build(SMALL))
+    assert {name.split(".")[0] for name in own} == local
+    every = {"content", "hidden", "head", "decoder", "style", "mapping"}
+    assert {name.split(".")[0] for name in shared} == every - local
+
+
+def test_there_are_no_buffers():
+    assert not list(make().build(SMALL).buffers())
+
+
+# -- reductions
+
+
+@pytest.mark.parametrize("variant", ["paper", "duotone"])
+def test_without_its_terms_it_is_fedavg_of_the_content_network(variant):
+    training = {"optimizer": "adam", "lr": 0.005, "lr_decay": 1, "batch_size": 8, "epochs": 1}
+    ours = make(variant=variant, **PLAIN, **training)
+    theirs = FedAvg(FedAvg.Config(**training), as_network(content_cnn_in))
+    results = []
+    for method in (ours, theirs):
+        *_, last = federate(method, make_population(), rounds=3, states=MemoryStates())
+        results.append(last.server.shared)
+    assert results[1].keys() < results[0].keys()
+    for name, tensor in results[1].items():
+        assert torch.equal(results[0][name], tensor), name
+    x = make_population().data("c3", "test").x
+    with torch.inference_mode():
+        models = [
+            method.load(method.personal(*server_and_state(method, shared)), SMALL).eval()
+            for method, shared in zip((ours, theirs), results, strict=True)
+        ]
+        scores = [m.predict(model, x) for m, model in zip((ours, theirs), models, strict=True)]
+    assert torch.equal(*scores)
+
+
+def server_and_state(method, shared):
+    server = method.start(RoundInfo(0, 3, 0, SMALL))
+    server = type(server)(shared, server.extra)
+    return server, method.adapt(server, None, None, RoundInfo(3, 3, 0, SMALL))
+
+
+# -- the loss
+
+
+def loss_of(x, y, **settings):
+    method = make(**settings)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = method.build(SMALL)
+        value = method._loss(model, x, y)
+    value.backward()
+    return model, float(value.detach())
+
+
+X = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+Y = torch.tensor([0, 1, 2, 3, 0, 1])
+
+
+def test_the_paper_is_the_sum_of_both_losses():
+    model, value = loss_of(X, Y, variant="paper", alpha=2.5)
+    with torch.no_grad():
+        drawn = model.draw(model.content(X), model.style(X))
+        expected = cross_entropy(model(X), Y) + 2.5 * reconstruction(drawn, X)
+    assert value == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("option", [{"swap": 1.0}, {"cycle": 1.0}])
+def test_swaps_and_cycles_train_both_encoders_and_the_decoder(option):
+    model, _ = loss_of(X, Y, **{**PLAIN, **option})
+    for name, parameter in model.named_parameters():
+        moves = parameter.grad is not None and bool(parameter.grad.any())
+        classifies = name.startswith(("hidden.", "head."))
+        # Biases before InstanceNorm have no effect.
+        if name.endswith("weight"):
+            assert moves or (classifies and "cycle" in option), name
+
+
+def test_an_image_drawn_in_its_own_style_is_what_a_swap_of_equal_images_is():
+    same = X[:1].expand(6, -1, -1, -1)
+    model, value = loss_of(same, Y, **{**PLAIN, "swap": 1.0})
+    with torch.no_grad():
+        drawn = model.draw(model.content(same), model.style(same))
+        expected = cross_entropy(model(same), Y) + cross_entropy(model(drawn), Y)
+    assert value == pytest.approx(float(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize("restyle", ["polarity", "colour"])
+def test_what_is_drawn_is_compared_with_the_image_and_not_with_its_restyled_copy(
+    restyle,
+):
+    seen = {}
+    method = make(**{**PLAIN, "alpha": 1.0, "restyle": restyle})
+    model = method.build(SMALL)
+    for part in ("content", "style"):
+        getattr(model, part).register_forward_pre_hook(
+            lambda _, given, part=part: seen.setdefault(part, given[0])
+        )
+    torch.manual_seed(0)
+    method._loss(model, X, Y)
+    assert torch.equal(seen["style"], X)
+    assert 0 <= seen["content"].min() <= seen["content"].max() <= 1
+    changed = (seen["content"] != X).flatten(1).any(1)
+    assert 0 < changed.sum() < len(X)
+    if restyle == "polarity":
+        assert torch.equal(seen["content"][changed], 1 - X[changed])
+
+
+# -- codes and newcomers
+
+
+def test_a_code_is_decoded_as_it_was_encoded():
+    method = make()
+    assert isinstance(method, Decodes)
+    model = method.build(SMALL).eval()
+    latents = method.encode(model, X)
+    assert latents.shared.shape == (6, 48 * 2 * 2)
+    assert latents.local.shape == (6, 8)
+    drawn = model.draw(model.content(X), model.style(X))
+    assert torch.equal(method.decode(model, latents), drawn)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    method = make(lr=0.005, batch_size=8)
+    *_, last = federate(method, make_population(), rounds=2, states=MemoryStates())
+    return method, last
+
+
+def test_a_newcomer_learns_its_style_without_labels_and_draws_better(trained):
+    method, last = trained
+    data = make_population().data("c3")
+    before = method.adapt(last.server, None, None, last.info)
+    after = method.adapt(last.server, None, data.without_labels(), last.info)
+    assert any(not torch.equal(before.local[name], after.local[name]) for name in before.local)
+    errors = []
+    for state in (before, after):
+        model = method.load(method.personal(last.server, state), SMALL)
+        with torch.no_grad():
+            drawn = method.decode(model, method.encode(model, data.x))
+        errors.append(float(reconstruction(drawn, data.x)))
+    assert errors[1] < errors[0]
+
+
+def test_labels_make_no_difference_to_a_newcomer(trained):
+    method, last = trained
+    data = make_population().data("c3")
+    states = [method.adapt(last.server, None, d, last.info) for d in (data, data.without_labels())]
+    for name, tensor in states[0].local.items():
+        assert torch.equal(tensor, states[1].local[name])
+
+
+def test_a_member_fits_its_style_to_the_decoder_of_all_when_training_is_over(trained):
+    method, last = trained
+    data = make_population().data("c0")
+    state = ClientState(method.adapt(last.server, None, None, last.info).local)
+    earlier = replace(last.info, round=1)
+    assert method.adapt(last.server, state, data, earlier) is state
+    fitted = method.adapt(last.server, state, data, last.info)
+    assert fitted.local.keys() == state.local.keys()
+    assert not torch.equal(fitted.local["style.code.weight"], state.local["style.code.weight"])
+    assert make(variant="paper").adapt(last.server, state, data, last.info) is state
+
+
+def test_no_style_changes_a_prediction():
+    method = make()
+    model = method.build(SMALL).eval()
+    assert isinstance(model, ContentStyle)
+    with torch.no_grad():
+        before = method.predict(model, X)
+        for parameter in [*model.style.parameters(), *model.mapping.parameters()]:
+            parameter.normal_()
+        assert torch.equal(method.predict(model, X), before)
