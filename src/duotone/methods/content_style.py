@@ -37,7 +37,8 @@ Besides, members fit their style to the averaged decoder at the end, and keep th
 
 *Deviations*, where the paper is silent: widths, a style of 8 dimensions, α, one residual block,
 clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
-the map gives, and variances have an ε: with the parent's formula a constant image gives NaN.
+the map gives, and variances have an ε: with the parent's formula a constant image gives NaN. AdaIN
+also follows the convolutions that enlarge, where the parent has LayerNorm.
 """
 
 from __future__ import annotations

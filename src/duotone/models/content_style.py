@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from duotone.models.shapes import image_shape
@@ -20,6 +21,8 @@ Norm: TypeAlias = Literal["none", "instance", "batch"]
 
 _CONTENT = 48
 """Channels of the content."""
+_STYLED = (_CONTENT, _CONTENT, 32, 16)
+"""Channels of the decoder's AdaIN layers."""
 _GRID = 4
 """Pixels a side of the content that the classifier is given."""
 _SMALLEST = 8
@@ -168,31 +171,33 @@ class Decoder(nn.Module):
         self.conv1 = nn.Conv2d(_CONTENT, _CONTENT, 3, padding=1)
         self.conv2 = nn.Conv2d(_CONTENT, _CONTENT, 3, padding=1)
         whole, half, self.size = sizes
-        self.draw = nn.Sequential(
-            # Up by repetition and then a convolution: transposed convolutions leave checkerboards.
-            nn.Upsample(half),
-            nn.Conv2d(_CONTENT, 32, 3, padding=1),
-            nn.ReLU(),
-            nn.Upsample(whole),
-            nn.Conv2d(32, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(16, channels, 3, padding=1),
-            nn.Tanh(),
-        )
+        # Up by repetition and then a convolution: transposed convolutions leave checkerboards.
+        self.up1, self.conv3 = nn.Upsample(half), nn.Conv2d(_CONTENT, 32, 3, padding=1)
+        self.up2, self.conv4 = nn.Upsample(whole), nn.Conv2d(32, 16, 3, padding=1)
+        self.pixels = nn.Conv2d(16, channels, 3, padding=1)
 
     def forward(self, content: Tensor, manner: Tensor) -> Tensor:
         """Return images with pixels in [0, 1].
 
         Args:
             content: What to draw, as maps.
-            manner: Scales, as deviations from 1, and shifts of two AdaIN layers, one after the
+            manner: Scales, as deviations from 1, and shifts of four AdaIN layers, one after the
                 other.
         """
-        scale1, shift1, scale2, shift2 = manner.chunk(4, dim=1)
-        h = adain(self.conv1(content), 1 + scale1, shift1).relu()
-        h = content + adain(self.conv2(h), 1 + scale2, shift2)
-        images: Tensor = (self.draw(h) + 1) / 2
+        widths = [2 * width for width in _STYLED]
+        first, second, third, fourth = torch.split(manner, widths, dim=1)
+        h = _styled(self.conv1(content), first).relu()
+        h = content + _styled(self.conv2(h), second)
+        h = _styled(self.conv3(self.up1(h)), third).relu()
+        h = _styled(self.conv4(self.up2(h)), fourth).relu()
+        images: Tensor = (self.pixels(h).tanh() + 1) / 2
         return images
+
+
+def _styled(maps: Tensor, manner: Tensor) -> Tensor:
+    """Apply an AdaIN layer whose scales stand before its shifts."""
+    scale, shift = manner.chunk(2, dim=1)
+    return adain(maps, 1 + scale, shift)
 
 
 class ContentStyle(ContentCNN):
@@ -208,7 +213,7 @@ class ContentStyle(ContentCNN):
         super().__init__(data, norm="instance")
         self.style = StyleEncoder(shape[0], dimensions)
         self.mapping = nn.Sequential(
-            nn.Linear(dimensions, 64), nn.ReLU(), nn.Linear(64, 4 * _CONTENT)
+            nn.Linear(dimensions, 64), nn.ReLU(), nn.Linear(64, 2 * sum(_STYLED))
         )
         self.decoder = Decoder(shape[0], self.content.sizes)
         # The last linear layer counts as a model's head; made first, so that the classifier starts
