@@ -201,7 +201,7 @@ def test_numbers_as_targets_have_concepts_and_no_heads():
     population = Population(dataset, population.partition)
     method = make(mlp)
     *_, last = federate(method, population, rounds=2)
-    assert "concept_heads.on" not in last.server.shared
+    assert "fc2.heads.on" not in last.server.shared
     assert method.monitors(last.server)["concepts.information"] > 0.5
 
 
@@ -209,7 +209,7 @@ def test_heads_are_off_until_they_are_turned_on():
     population = two_worlds()
     method = make(mlp)
     *_, last = federate(method, population, rounds=2)
-    assert last.server.shared["concept_heads.weight"].any()
+    assert last.server.shared["fc2.heads.weight"].any()
     serving = Serving(last.server, last.info, "label-free")
     task, x = ClientTask("nb", None), population.data("nb", "test").x
     model = serving.model(method, population, task)

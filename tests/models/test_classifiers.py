@@ -10,7 +10,7 @@ from duotone.federation.method import find_head
 from duotone.models import MODELS, describe_models
 from duotone.types import DataInfo
 
-IMAGE_MODELS = [name for name in sorted(MODELS) if not name.startswith("mlp")]
+IMAGE_MODELS = [name for name in sorted(MODELS) if not name.startswith(("linear", "mlp"))]
 
 
 def build(name: str, *shape: int, outputs: int = 10) -> nn.Module:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from duotone.federation.hidden import BATCH
 from duotone.federation.local import seen_by, train
 from duotone.federation.method import MethodSettings, stored
-from duotone.models.concepts import ConceptHeads, ConceptLinear, fitted_weights, responsibilities
+from duotone.models.concepts import ConceptLinear, fitted_weights, responsibilities
 from duotone.types import ClientData, Params, RoundInfo
 
 
@@ -20,7 +20,6 @@ def learn_heads(
     model: nn.Module,
     layer: ConceptLinear,
     last: nn.Module,
-    heads: ConceptHeads,
     data: ClientData,
     settings: MethodSettings,
     info: RoundInfo,
@@ -29,13 +28,14 @@ def learn_heads(
 
     Args:
         model: The network.
-        layer: Places samples among concepts.
+        layer: Places samples among concepts, and has the heads.
         last: The network's last layer.
-        heads: What concepts add to it.
         data: The client's labelled samples.
         settings: Learning rate, batch size, epochs.
         info: Where in the run we are.
     """
+    heads = layer.heads
+    assert heads is not None
     start = (layer.shares > 0).to(layer.shares)
     model.eval()
     with torch.no_grad():

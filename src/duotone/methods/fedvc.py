@@ -98,7 +98,6 @@ PASSES = 5
 """Of EM over all members' samples; more change nothing that can be seen."""
 HEAD_PASSES = 5
 """Rounds in which all members train the concepts' heads."""
-_HEADS = "concept_heads"
 
 
 class FedVCConfig(MethodSettings):
@@ -201,10 +200,10 @@ class FedVC(Method):
             for buffer in (new.projection, new.projection_bias, new.centres, new.shares):
                 buffer.zero_()
             new.weights.zero_()
-        replace_layer(model, name, new)
         last = model.get_submodule(self.head)
         if not is_paper and data.task == "classes" and isinstance(last, nn.Linear):
-            model.add_module(_HEADS, ConceptHeads(last, MOST + 1))
+            new.heads = ConceptHeads(last, MOST + 1)
+        replace_layer(model, name, new)
         return model
 
     def _name(self, model: nn.Module) -> str:
@@ -320,7 +319,7 @@ class FedVC(Method):
             return 0
         if self.config.variant == "paper":
             return 1
-        has_heads = hasattr(self.module(info.data), _HEADS)
+        has_heads = self._layer(self.module(info.data)).heads is not None
         return 1 + PASSES + (HEAD_PASSES if has_heads else 0)
 
     def collect(
@@ -336,7 +335,7 @@ class FedVC(Method):
             return ClientUpdate(data.client, {}, len(data), extra)
         if self._learns_heads(info):
             last = model.get_submodule(self.head)
-            extra = learn_heads(model, layer, last, _heads(model), data, self.config, info)
+            extra = learn_heads(model, layer, last, data, self.config, info)
             return ClientUpdate(data.client, {}, len(data), extra)
         with torch.no_grad():
             places = layer.places(hidden).double()
@@ -362,7 +361,9 @@ class FedVC(Method):
             told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
             return _with(server, name, self._first_concepts(told, info))
         if self._learns_heads(info):
-            return _with(server, _HEADS, mean_heads([update.extra for update in collected]))
+            return _with(
+                server, f"{name}.heads", mean_heads([update.extra for update in collected])
+            )
         told_sums = [Sums.of_extra(u.weight, u.extra) for u in collected]
         centres = server.shared[f"{name}.centres"].double()
         worth = monitors(told_sums, centres)
@@ -408,11 +409,11 @@ class FedVC(Method):
 
     def predict(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return the network's scores, with what concepts add to them if that is turned on."""
-        if not hasattr(model, _HEADS) or not _heads(model).on:
-            return super().predict(model, x)
         layer, last = self._layer(model), model.get_submodule(self.head)
+        if layer.heads is None or not layer.heads.on:
+            return super().predict(model, x)
         scores, (hidden, features) = seen_by(model, (layer, last), x)
-        more: Tensor = _heads(model)(features.flatten(1), layer.shares_of(hidden.flatten(1)))
+        more: Tensor = layer.heads(features.flatten(1), layer.shares_of(hidden.flatten(1)))
         return scores + more
 
     def facts(self, model: nn.Module) -> dict[str, float]:
@@ -433,12 +434,6 @@ class FedVC(Method):
         layer = self._layer(model)
         hidden = head_inputs(model, layer, x).flatten(1)
         return Latents(hidden, layer.unprejudiced(hidden))
-
-
-def _heads(model: nn.Module) -> ConceptHeads:
-    found = getattr(model, _HEADS)
-    assert isinstance(found, ConceptHeads)
-    return found
 
 
 def _padded(values: Tensor, height: int, width: int) -> Tensor:

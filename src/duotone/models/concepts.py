@@ -56,6 +56,34 @@ def fitted_weights(
     return weights
 
 
+class ConceptHeads(nn.Module):
+    """What each concept adds to a classifier's last layer.
+
+    Args:
+        layer: The last layer.
+        concepts: How many there can be.
+    """
+
+    def __init__(self, layer: nn.Linear, concepts: int) -> None:
+        super().__init__()
+        given = layer.weight
+        self.weight = nn.Parameter(given.new_zeros(concepts, *given.shape))
+        self.bias = nn.Parameter(given.new_zeros(concepts, len(given)))
+        self.register_buffer("on", given.new_zeros(()))
+        self.on: Tensor
+        """1 where the heads are used, 0 where they are not."""
+
+    def forward(self, z: Tensor, shares: Tensor) -> Tensor:
+        """Return Σ s (A z + a): what to add to the scores of inputs.
+
+        Args:
+            z: What the last layer is given, ``(samples, width)``.
+            shares: How much of each sample belongs to each concept.
+        """
+        per_concept = torch.einsum("mcw,nw->nmc", self.weight, z) + self.bias
+        return torch.einsum("nm,nmc->nc", shares, per_concept)
+
+
 class ConceptLinear(nn.Linear):
     """A linear layer whose inputs are also placed among concepts.
 
@@ -86,6 +114,8 @@ class ConceptLinear(nn.Linear):
             if layer.bias is not None:
                 self.bias.copy_(layer.bias)
         self.feeds = feeds
+        self.heads: ConceptHeads | None = None
+        """What concepts add to the network's last layer, if that is learnt."""
         start = nn.Linear(width, dimensions).to(given)  # PyTorch's usual initial scale
         centres = torch.randn(concepts, dimensions).to(given)
         self._own("projection", start.weight, learns=learns_projection)
@@ -137,31 +167,3 @@ class ConceptLinear(nn.Linear):
         there = (self.shares > 0).to(self.shares)
         found = responsibilities(self.places(z), self.centres, self.sharpness, there)
         return found[:, self.shares > 0]
-
-
-class ConceptHeads(nn.Module):
-    """What each concept adds to a classifier's last layer.
-
-    Args:
-        layer: The last layer.
-        concepts: How many there can be.
-    """
-
-    def __init__(self, layer: nn.Linear, concepts: int) -> None:
-        super().__init__()
-        given = layer.weight
-        self.weight = nn.Parameter(given.new_zeros(concepts, *given.shape))
-        self.bias = nn.Parameter(given.new_zeros(concepts, len(given)))
-        self.register_buffer("on", given.new_zeros(()))
-        self.on: Tensor
-        """1 where the heads are used, 0 where they are not."""
-
-    def forward(self, z: Tensor, shares: Tensor) -> Tensor:
-        """Return Σ s (A z + a): what to add to the scores of inputs.
-
-        Args:
-            z: What the last layer is given, ``(samples, width)``.
-            shares: How much of each sample belongs to each concept.
-        """
-        per_concept = torch.einsum("mcw,nw->nmc", self.weight, z) + self.bias
-        return torch.einsum("nm,nmc->nc", shares, per_concept)
