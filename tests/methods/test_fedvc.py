@@ -278,6 +278,7 @@ def test_without_concepts_yet_weights_are_nothing():
 def test_a_single_member_has_nobody_to_differ_from():
     population = make_population(members=1, newcomers=0)
     *_, last = federate(make(), population, rounds=1)
+    assert last.refused == {}
     assert make().warnings(last.server) == []
     assert not last.server.shared["head.shares"].any()
 

@@ -88,6 +88,6 @@ def test_codes_are_under_equal_weights_and_leave_out_what_is_not_there():
 
 def test_concepts_take_no_gradient_from_the_preference():
     layer = ConceptLinear(nn.Linear(2, 1), 2, 3, learns_projection=True, learns_centres=True)
-    layer.preference(layer.places(torch.randn(4, 2))).square().sum().backward()
+    layer.preference(layer.shares_of(torch.randn(4, 2))).square().sum().backward()
     assert layer.centres.grad is None
     assert layer.projection.grad is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from duotone.types import Kind
 
 TYPICAL = 12
 """Samples shown of each concept."""
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +193,10 @@ def concept_scores(
         and set(mix) <= set(groups)
     ]
     if own_group:
-        scores["concepts.own_group"] = _mean(own_group, "higher")
+        scores["concepts.own_group"] = Score.over(own_group, "higher")
     if errors:
-        scores["concepts.mix_error"] = _mean(errors, "lower")
+        scores["concepts.mix_error"] = Score.over(errors, "lower")
     return scores
-
-
-def _mean(values: list[float], direction: Any) -> Score:
-    return Score(float(np.mean(values)), float(np.std(values)), direction, len(values))
 
 
 def concept_sheet(concepts: Concepts, population: Population) -> Sheet:

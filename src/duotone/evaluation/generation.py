@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, cast
 
 import numpy as np
 import torch
@@ -341,7 +341,7 @@ class _Look:
         if self.label:
             found["labels"] = effective_kinds(self.label["own"])
         shares = {name: agreed.value for name, agreed in self.agreements.items()}
-        return {**found, **shares}  # type: ignore[typeddict-item]
+        return cast(ClientFindings, {**found, **shares})
 
 
 def _share(kind: float, verdicts: FloatArray) -> Agreement:
@@ -388,15 +388,14 @@ def _scores(
     if not looks:
         return found
     distances = [look.distances for look in looks if look.distances is not None]
-    for name, direction, values in (
-        ("fd", "lower", [made for made, _ in distances]),
-        ("fd.floor", "reference", [floor for _, floor in distances]),
-        ("labels", "higher", [effective_kinds(look.label["own"]) for look in looks if look.label]),
-        ("labels.judge", "reference", [look.real_labels for look in looks if look.label]),
-    ):
-        if values:
-            spread = float(np.std(values))
-            found[name] = Score(float(np.mean(values)), spread, direction, len(values))  # type: ignore[arg-type]
+    labelled = [look for look in looks if look.label]
+    if distances:
+        found["fd"] = Score.over([made for made, _ in distances], "lower")
+        found["fd.floor"] = Score.over([floor for _, floor in distances], "reference")
+    if labelled:
+        kinds = [effective_kinds(look.label["own"]) for look in labelled]
+        found["labels"] = Score.over(kinds, "higher")
+        found["labels.judge"] = Score.over([look.real_labels for look in labelled], "reference")
     worth = judges.worth(population, [look.client for look in looks])
     worth_unseen = None if unseen is None else _worth_of_styles(looks, judges, unseen)
     for name, direction in _DIRECTIONS.items():
@@ -405,8 +404,7 @@ def _scores(
             continue
         found[name] = measured([look.agreements[name] for look in some], direction, rng)
         chances = [look.chances[name] for look in some]
-        spread = float(np.std(chances))
-        found[f"{name}.chance"] = Score(float(np.mean(chances)), spread, "reference", len(some))
+        found[f"{name}.chance"] = Score.over(chances, "reference")
         known = worth_unseen if name.startswith("unseen") else worth
         if name in _JUDGED_BY and known is not None:
             found[f"{name}.judge"] = measured(known[_JUDGED_BY[name]], "reference", rng)
@@ -449,7 +447,5 @@ def _across(
     return pairs, {
         "generate.across_clients": measured([whole], "higher", rng),
         "generate.across_clients.worst": Score(worst, 0.0, "higher", 1),
-        "generate.across_clients.chance": Score(
-            float(np.mean(chances)), float(np.std(chances)), "reference", len(pairs)
-        ),
+        "generate.across_clients.chance": Score.over(chances, "reference"),
     }

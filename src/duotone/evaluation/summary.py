@@ -8,7 +8,7 @@ that validation data would have chosen; never the round that happens to look bes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -37,6 +37,13 @@ class Score:
     n: int
     low: float | None = None
     high: float | None = None
+
+    @classmethod
+    def over(cls, values: Sequence[float], direction: Direction | Literal["reference"]) -> Score:
+        """Return the mean of some values with their standard deviation."""
+        mean = math.fsum(values) / len(values)
+        spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+        return cls(mean, spread, direction, len(values))
 
     def as_json(self) -> dict[str, Any]:
         """Return the score as a summary holds it; ends of an interval only where there is one."""
@@ -89,15 +96,9 @@ def summarise(table: pl.DataFrame) -> dict[str, Score]:
                 continue
             direction = DIRECTIONS[name.partition("@")[0]]
             values = sorted(rows["value"].to_list(), reverse=direction == "lower")
-            scores[f"{kind}.{name}{suffix}"] = _score(values, direction)
+            scores[f"{kind}.{name}{suffix}"] = Score.over(values, direction)
             if name == headline(table["metric"]):
                 tenth = max(1, math.floor(len(values) / 10))
-                scores[f"{kind}.worst_decile{suffix}"] = _score(values[:tenth], direction)
-                scores[f"{kind}.worst{suffix}"] = _score(values[:1], direction)
+                scores[f"{kind}.worst_decile{suffix}"] = Score.over(values[:tenth], direction)
+                scores[f"{kind}.worst{suffix}"] = Score.over(values[:1], direction)
     return scores
-
-
-def _score(values: list[float], direction: Direction) -> Score:
-    mean = math.fsum(values) / len(values)
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
-    return Score(mean, spread, direction, len(values))

@@ -12,7 +12,7 @@ from torch.nn import functional
 from duotone.federation.hidden import BATCH
 from duotone.federation.local import seen_by, train
 from duotone.federation.method import MethodSettings, stored
-from duotone.models.concepts import ConceptLinear, fitted_weights, responsibilities
+from duotone.models.concepts import ConceptLinear
 from duotone.types import ClientData, Params, RoundInfo
 
 
@@ -36,15 +36,13 @@ def learn_heads(
     """
     heads = layer.heads
     assert heads is not None
-    start = (layer.shares > 0).to(layer.shares)
     model.eval()
     with torch.no_grad():
         parts = [seen_by(model, (layer, last), x) for x in torch.split(data.x, BATCH)]
         scores = torch.cat([output for output, _ in parts])
         hidden, features = (torch.cat([seen[i].flatten(1) for _, seen in parts]) for i in (0, 1))
-        places = layer.places(hidden)
-        weights = fitted_weights(places, layer.centres, layer.sharpness, start)
-        shares = responsibilities(places, layer.centres, layer.sharpness, weights)
+        layer.fit(hidden)
+        shares = layer.shares_of(hidden)
     ends = (shares.shape[1], shares.shape[1] + scores.shape[1])
 
     def loss(heads: nn.Module, packed: Tensor, y: Tensor) -> Tensor:

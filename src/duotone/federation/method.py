@@ -230,7 +230,7 @@ class Method(ABC):
     @property
     def draws_labels(self) -> bool:
         """Whether a method that draws samples can be told their labels."""
-        return bool(getattr(self.config, "conditional", False))
+        return False
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the two parts of the representation; here all features are of one part."""

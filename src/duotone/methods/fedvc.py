@@ -77,8 +77,8 @@ from duotone.federation.mixture import (
 from duotone.models.concepts import (
     ConceptHeads,
     ConceptLinear,
-    fitted_weights,
     floored,
+    nearness,
     responsibilities,
 )
 from duotone.seeding import stream
@@ -238,14 +238,12 @@ class FedVC(Method):
         def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
             scores, (given,) = seen_by(model, (layer,), x)
             value = task_loss(lambda _: scores, x, y)
-            places = layer.places(given)
-            estimated, preference = layer.preference(places), layer.weights @ layer.centres
+            shares = layer.shares_of(given)
+            estimated, preference = layer.preference(shares), layer.weights @ layer.centres
             value = value + preference_loss(estimated, preference.detach())
             if is_unified:  # Eq. (6.12)
                 return value + self.config.gamma * preference_loss(estimated.detach(), preference)
-            with torch.no_grad():
-                shares = responsibilities(places, layer.centres, layer.sharpness, layer.weights)
-                seen.add(shares, places.detach())
+            seen.add(shares.detach(), layer.places(given).detach())
             return value
 
         trained = train(model, data, self.config, info, loss=loss)
@@ -304,12 +302,8 @@ class FedVC(Method):
         layer = self._layer(model)
         if not layer.shares.any():
             return state
-        with torch.no_grad():
-            places = layer.places(hidden_vectors(model, layer, data.x))
-            start = (layer.shares > 0).to(places)
-            found = fitted_weights(places, layer.centres, layer.sharpness, start)
-        own = {**state.local, f"{self._name(model)}.weights": stored(found)}
-        return ClientState(own, state.extra)
+        layer.fit(hidden_vectors(model, layer, data.x))
+        return ClientState(self.split(model)[1], state.extra)
 
     # -- concepts of a trained network, and what they are worth
 
@@ -328,20 +322,19 @@ class FedVC(Method):
         """Return moments of the client's hidden vectors, then sums over concepts, then heads."""
         model = self.load(self.personal(server, client), info.data)
         layer = self._layer(model)
-        hidden = hidden_vectors(model, layer, data.x)
+        extra: dict[str, Tensor] = {}
         if self._finds_directions(info):
-            found = moments(hidden.cpu())
+            found = moments(hidden_vectors(model, layer, data.x).cpu())
             extra = {"mean": found.mean, "covariance": found.covariance}
-            return ClientUpdate(data.client, {}, len(data), extra)
-        if self._learns_heads(info):
+        elif self._learns_heads(info) and layer.shares.any():
             last = model.get_submodule(self.head)
             extra = learn_heads(model, layer, last, data, self.config, info)
-            return ClientUpdate(data.client, {}, len(data), extra)
-        with torch.no_grad():
-            places = layer.places(hidden).double()
-            centres, sharpness = layer.centres.double(), layer.sharpness.double()
-            sums = sums_of(places, centres, sharpness, layer.shares > 0)
-        extra = {key: tensor.cpu() for key, tensor in sums.as_extra().items()}
+        elif layer.shares.any():
+            with torch.no_grad():
+                places = layer.places(hidden_vectors(model, layer, data.x)).double()
+                centres, sharpness = layer.centres.double(), layer.sharpness.double()
+                sums = sums_of(places, centres, sharpness, layer.shares > 0)
+            extra = {key: tensor.cpu() for key, tensor in sums.as_extra().items()}
         return ClientUpdate(data.client, {}, len(data), extra)
 
     def _finds_directions(self, info: RoundInfo) -> bool:
@@ -354,6 +347,8 @@ class FedVC(Method):
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
         """Find the space of concepts, or move the concepts; keep what they are worth."""
+        # One member has nobody to differ from, and where no concept was found nobody tells more.
+        collected = [update for update in collected if update.extra]
         if len(collected) < 2:
             return server
         name = self._name(self.module(info.data))
@@ -426,8 +421,7 @@ class FedVC(Method):
         """Return −ι‖ẑ − c‖² for the concepts that are there."""
         layer = self._layer(model)
         places = layer.places(head_inputs(model, layer, x).flatten(1))
-        centres = layer.centres[layer.shares > 0]
-        return -layer.sharpness * (places.unsqueeze(1) - centres).square().sum(dim=2)
+        return nearness(places, layer.centres[layer.shares > 0], layer.sharpness)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the hidden vectors, and the concepts they belong to under equal weights."""

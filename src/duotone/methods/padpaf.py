@@ -285,6 +285,11 @@ class PaDPaF(Method):
         assert isinstance(model, ContentStyleGAN)
         return Latents(model.content_features(x), model.style(x))
 
+    @property
+    def draws_labels(self) -> bool:
+        """Only a conditional GAN can be told labels."""
+        return self.config.conditional
+
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
         """Draw latents."""
         content = torch.randn(count, self.config.content_dim, generator=generator)

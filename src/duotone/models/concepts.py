@@ -25,9 +25,13 @@ def responsibilities(
         sharpness: ι.
         weights: v, the concepts' weights before a sample is seen.
     """
+    return (weights.log() + nearness(places, centres, sharpness)).softmax(dim=1)
+
+
+def nearness(places: Tensor, centres: Tensor, sharpness: Tensor | float) -> Tensor:
+    """Return −ι‖ẑ − c‖² of each sample and concept: logarithms of densities, but a constant."""
     # Not by torch.cdist: its gradient is not finite where a sample lies on a centre.
-    distances = (places.unsqueeze(1) - centres).square().sum(dim=2)
-    return (weights.log() - sharpness * distances).softmax(dim=1)
+    return -sharpness * (places.unsqueeze(1) - centres).square().sum(dim=2)
 
 
 def floored(weights: Tensor) -> Tensor:
@@ -143,21 +147,30 @@ class ConceptLinear(nn.Linear):
     def forward(self, z: Tensor) -> Tensor:
         """Return W z + b, or W [z; p̂] + b."""
         if self.feeds:
-            z = torch.cat([z, self.preference(self.places(z))], dim=1)
+            z = torch.cat([z, self.preference(self.shares_of(z))], dim=1)
         return super().forward(z)
 
     def places(self, z: Tensor) -> Tensor:
         """Return ẑ: where inputs lie among the concepts."""
         return nn.functional.linear(z, self.projection, self.projection_bias)
 
-    def preference(self, places: Tensor) -> Tensor:
-        """Return p̂ = Σ s c of samples; concepts themselves are not taught by it."""
-        centres = self.centres.detach()
-        return responsibilities(places, centres, self.sharpness, self.weights) @ centres
-
     def shares_of(self, z: Tensor) -> Tensor:
-        """Return how much of each input belongs to each concept, for whoever uses the model."""
-        return responsibilities(self.places(z), self.centres, self.sharpness, self.weights)
+        """Return how much of each input belongs to each concept, for whoever uses the model.
+
+        Concepts are not taught by it.
+        """
+        centres = self.centres.detach()
+        return responsibilities(self.places(z), centres, self.sharpness, self.weights)
+
+    def preference(self, shares: Tensor) -> Tensor:
+        """Return p̂ = Σ s c of samples; concepts are not taught by it either."""
+        return shares @ self.centres.detach()
+
+    @torch.no_grad()
+    def fit(self, z: Tensor) -> None:
+        """Set the weights to those that suit some inputs."""
+        start = (self.shares > 0).to(z)
+        self.weights.copy_(fitted_weights(self.places(z), self.centres, self.sharpness, start))
 
     def unprejudiced(self, z: Tensor) -> Tensor:
         """Return how much of each input belongs to each concept if all are equally likely.
