@@ -283,6 +283,24 @@ def test_a_single_member_has_nobody_to_differ_from():
     assert not last.server.shared["head.shares"].any()
 
 
+class Mute(FedVC):
+    """One of two members cannot tell its moments."""
+
+    def collect(self, server, client, data, info):
+        told = super().collect(server, client, data, info)
+        if info.asking == 1 and data.client == "c1":
+            told = replace(told, extra={name: t * torch.nan for name, t in told.extra.items()})
+        return told
+
+
+def test_where_no_concept_was_found_nothing_more_is_told():
+    method = Mute(FedVCConfig(), as_network(cnn_bn))
+    *_, last = federate(method, make_population(members=2, newcomers=0), rounds=1)
+    assert list(last.refused) == ["c1"]
+    assert not last.server.shared["head.shares"].any()
+    assert all(not update.extra for update in last.collected[1:])
+
+
 def test_a_model_without_a_hidden_layer_is_an_error():
     with pytest.raises(ConfigError, match="hidden"):
         make(lambda data: nn.Linear(64, 4), variant="paper").build(DataInfo((64,), "classes", 4))
