@@ -176,3 +176,18 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path):
     while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(is_alive(pid) for pid in pids)
+
+
+def test_ctrl_c_while_workers_import_reaches_the_parent_alone(population):
+    asked = []
+    before = signal.signal(signal.SIGINT, lambda *_: asked.append("stop"))
+    try:
+        with Processes(FedAvg(FedAvg.Config(), mlp), population, 2) as pool:
+            group = os.getpgrp()
+            for pid in [pid for pid in children(pool) if os.getpgid(pid) == group]:
+                os.kill(pid, signal.SIGINT)  # what a terminal does to every process of a group
+            os.kill(os.getpid(), signal.SIGINT)
+            assert pool.is_ready(patience=None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert asked == ["stop"]

@@ -70,6 +70,7 @@ class Processes(Backend):
                 pass_fds=(theirs.fileno(), shared),
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **_WORKER_ENVIRONMENT},
+                process_group=0,  # Ctrl-C is this process's to handle, while they still import too
             )
         connection = Connection(ours.detach())
         self._children[connection] = child

@@ -25,7 +25,6 @@ def die_with_parent() -> None:
 def main(descriptor: int) -> None:
     """Serve tasks until the parent closes the connection or is gone."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     torch.set_num_threads(1)
     connection = Connection(descriptor)
     try:
