@@ -17,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    suggest_commands=False,  # click says it already
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 data_app = typer.Typer(help="Bring official data files into the form duotone reads.")
