@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from pydantic import Field
@@ -31,6 +31,9 @@ from duotone.types import (
     RoundInfo,
     ServerState,
 )
+
+Pull: TypeAlias = Callable[[], Tensor]
+"""A term that the losses of both players have in common."""
 
 BETAS = (0.5, 0.9)
 """Decay of Adam's moments, as in the paper."""
@@ -166,7 +169,7 @@ class GANMethod(Method):
         trained: set[int] | None = None,
         epochs: int | None = None,
         phase: str = "train",
-        pull: Callable[[], Tensor] | None = None,
+        pull: Pull | None = None,
     ) -> float:
         """Step discriminators and generator in turn; return the former's mean loss.
 
