@@ -22,6 +22,8 @@ ANY_NETWORK = [name for name in EVERY if METHODS.load(name).own_model is None]
 TOY = {
     "feddva": {"classify": "tune", "lr": 0.01, "epochs": 10, "label_weight": 20},
     "padpaf": {"lr": 0.0002, "epochs": 20},
+    "padpaf-vae": {"lr": 0.005, "epochs": 20, "batch_size": 12, "lens": "none"},
+    "ditto-gan": {"lr": 0.0002, "epochs": 20, "batch_size": 6, "prox": 0.1},
     "content-style": {"lr": 0.005, "epochs": 10, "batch_size": 12},
 }
 """Settings with which a method learns a toy task of 24 samples in six rounds."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from torch import nn
 from duotone.errors import ConfigError
 from duotone.federation.local import (
     batches,
+    cosine_decay,
+    is_labelled,
     mean_loss,
     proximal_loss,
     proximal_term,
@@ -22,7 +25,7 @@ from duotone.federation.local import (
     turns_so_far,
 )
 from duotone.federation.method import MethodSettings
-from duotone.types import ClientData, DataInfo, RoundInfo
+from duotone.types import NO_LABEL, ClientData, DataInfo, RoundInfo
 
 
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(0, 3))
@@ -251,3 +254,15 @@ def test_one_sample_refreshes_nothing():
 def test_turns_are_spread_over_the_rounds_there_were(round, participation, turns):
     info = replace(FIRST, round=round, rounds=20, participation=participation)
     assert [turn.round for turn in turns_so_far(info)] == turns
+
+
+def test_a_learning_rate_falls_along_a_cosine_towards_its_end():
+    info = RoundInfo(1, 4, 0, DataInfo((1, 8, 8), "classes", 4))
+    found = [cosine_decay(replace(info, round=round), 0.2) for round in (0, 1, 3)]
+    # Half of the rounds are over when the third begins: 0.2 + 0.8 · 0.5.
+    assert found == pytest.approx([1, 1, 0.6])
+
+
+def test_labels_that_are_not_known_are_told_apart():
+    assert is_labelled(torch.tensor([0, NO_LABEL])).tolist() == [True, False]
+    assert is_labelled(torch.tensor([0.0, math.nan])).tolist() == [True, False]

@@ -19,7 +19,7 @@ from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 
 FOLDER = Path(__file__).parent
-LR = {"content-style": 0.002}
+LR = {"content-style": 0.002, "ditto-gan": 0.0005, "padpaf-vae": 0.002}
 """Learning rates of methods that would jump about with the usual one."""
 
 

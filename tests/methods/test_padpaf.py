@@ -10,73 +10,15 @@ from federations import make_population
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.method import Decodes, Generates, as_network
-from duotone.methods.padpaf import (
-    PaDPaF,
-    PaDPaFConfig,
-    barlow_twins,
-    chained,
-    contrast_term,
-    discriminator_loss,
-    generator_loss,
-    standardised,
-)
+from duotone.methods.padpaf import PaDPaF, PaDPaFConfig
 from duotone.models.classifiers import cnn_bn
-from duotone.types import NO_LABEL, ClientState, DataInfo, Draws, RoundInfo
+from duotone.types import NO_LABEL, ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
 
 
 def make(**settings):
     return PaDPaF(PaDPaFConfig(**settings), as_network(cnn_bn))
-
-
-# -- terms, worked by hand
-
-
-def test_discriminators_want_real_above_one_and_drawn_below_minus_one():
-    real, drawn = torch.tensor([2.0, 0.5]), torch.tensor([-3.0, 0.0])
-    # (0 + 0.5)/2 + (0 + 1)/2
-    assert float(discriminator_loss(real, drawn)) == pytest.approx(0.75)
-
-
-def test_the_generator_wants_high_scores():
-    assert float(generator_loss(torch.tensor([2.0, -1.0]))) == pytest.approx(-0.5)
-
-
-def test_features_are_standardised_over_the_batch_and_constants_vanish():
-    found = standardised(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
-    assert found[:, 0].tolist() == pytest.approx([-1, 1], abs=1e-4)
-    assert found[:, 1].tolist() == [0, 0]
-
-
-def test_equal_and_independent_features_have_no_barlow_twins_loss():
-    features = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    assert float(barlow_twins(features, 3 * features + 1)) == pytest.approx(0, abs=1e-4)
-
-
-def test_barlow_twins_of_two_features_is_worked_out():
-    first = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]])
-    second = torch.tensor([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
-    # C = [[1, 0], [1, 0]]: the first feature is its own twin, the second nobody's, and C_21 = 1.
-    assert float(barlow_twins(first, second, 0.1)) == pytest.approx(0 + 1 + 0.1, abs=1e-4)
-
-
-def test_opposite_twins_cost_four_per_feature():
-    first = torch.tensor([[1.0], [-1.0]])
-    assert float(barlow_twins(first, -first)) == pytest.approx(4, abs=1e-3)
-
-
-def test_neighbours_in_a_chain_share_content_and_style_in_turn():
-    found = chained(Draws(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])))
-    assert found.content.flatten().tolist() == [0, 0, 1, 1]
-    assert found.style.flatten().tolist() == [0, 1, 1, 0]
-
-
-def test_the_contrast_compares_the_pairs_of_the_chain():
-    draws = chained(Draws(torch.randn(4, 1), torch.randn(4, 1)))
-    # Features that are the latents themselves are perfect twins.
-    assert float(contrast_term(draws.content, draws.style)) == pytest.approx(0, abs=1e-3)
-    assert float(contrast_term(draws.style, draws.content)) > 0.1
 
 
 # -- what is shared and what is local

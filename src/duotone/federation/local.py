@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.errors import ConfigError
-from duotone.types import ClientData, Params, RoundInfo
+from duotone.types import NO_LABEL, ClientData, Params, RoundInfo
 
 if TYPE_CHECKING:
     from duotone.federation.method import MethodSettings
@@ -200,6 +200,11 @@ def training_mode(
 # -- steps that several methods take
 
 
+def is_labelled(labels: Tensor) -> Tensor:
+    """Say of each sample whether its label is known."""
+    return ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
+
+
 def head_inputs(model: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
     """Return what a model's last layer is given for a batch."""
     return seen_by(model, (head,), x)[1][0]
@@ -296,6 +301,12 @@ def refresh_statistics(model: nn.Module, x: Tensor) -> None:
         model(chunk)
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
+
+
+def cosine_decay(info: RoundInfo, end: float) -> float:
+    """Return the factor on a learning rate that falls along a cosine, from 1 towards ``end``."""
+    progress = max(info.round - 1, 0) / info.rounds
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 def turns_so_far(info: RoundInfo) -> Iterator[RoundInfo]:

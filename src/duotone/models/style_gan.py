@@ -8,6 +8,7 @@ discriminator is a network of features with a score on top; one is for content, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -23,7 +24,7 @@ Design: TypeAlias = Literal["plain", "lens"]
 _SMALLEST = 8
 _GAIN = 4.0
 """Factor on the score: with spectral normalisation alone it would hardly reach the margin of 1."""
-_REFERENCE = 250
+REFERENCE = 250
 """How many pictures give the statistics by which others are normalised."""
 _LABEL = 32  # dimensions of a label's vector in the generator
 _SPREAD = 0.35
@@ -31,15 +32,17 @@ _SPREAD = 0.35
 
 
 class StyleVectorizer(nn.Module):
-    """Turns a style latent into a style vector; only the latent's direction counts.
+    """Turns a style latent into a style vector.
 
     Args:
         dimensions: Of the latent and of the vector.
+        has_length: Whether the latent's length counts as well, or its direction alone.
     """
 
-    def __init__(self, dimensions: int) -> None:
+    def __init__(self, dimensions: int, has_length: bool = False) -> None:
         super().__init__()
         self.dimensions = dimensions
+        self.has_length = has_length
         layers: list[nn.Module] = []
         for _ in range(3):
             linear = nn.Linear(dimensions, dimensions)
@@ -50,7 +53,9 @@ class StyleVectorizer(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the style vectors."""
-        style: Tensor = self.layers(functional.normalize(z) * math.sqrt(z.shape[1]))
+        if not self.has_length:
+            z = functional.normalize(z) * math.sqrt(z.shape[1])
+        style: Tensor = self.layers(z)
         return style
 
 
@@ -291,6 +296,43 @@ class Generator(nn.Module):
         return pictures
 
 
+def feature_layers(
+    shape: tuple[int, int, int], width: int, norm: Callable[[nn.Module], nn.Module] | None = None
+) -> nn.Sequential:
+    """Build layers from images to twice ``width`` features.
+
+    Args:
+        shape: Channels, height and width of the images.
+        width: Channels at half of the size.
+        norm: What is done to every layer with weights.
+    """
+    wrap = norm or (lambda layer: layer)
+    channels, *size = shape
+    layers: list[nn.Module] = []
+    for out in (width, 2 * width):
+        kernel = 4 if size[0] % 2 == size[1] % 2 == 0 else 3  # halves both, rounding up
+        convolution = nn.Conv2d(channels, out, kernel, stride=2, padding=1)
+        layers += [wrap(convolution), nn.LeakyReLU(0.1)]
+        channels, size = out, [math.ceil(length / 2) for length in size]
+    last = nn.Conv2d(channels, channels, 3, padding=1)
+    layers += [wrap(last), nn.LeakyReLU(0.1), nn.Flatten()]
+    layers += [wrap(nn.Linear(channels * math.prod(size), channels))]
+    return nn.Sequential(*layers, nn.LeakyReLU(0.1))
+
+
+def projector(features: int) -> nn.Sequential:
+    """Build layers that project features to what is compared by correlations.
+
+    Projections are needed in training alone, and so are their statistics.
+    """
+    return nn.Sequential(
+        nn.Linear(features, 2 * features, bias=False),
+        nn.BatchNorm1d(2 * features, track_running_stats=False),
+        nn.ReLU(),
+        nn.Linear(2 * features, 2 * features, bias=False),
+    )
+
+
 class Discriminator(nn.Module):
     """Features of an image, a score of how real it looks, and a projection to compare features by.
 
@@ -304,28 +346,13 @@ class Discriminator(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], labels: int = 0, width: int = 24) -> None:
         super().__init__()
-        channels, *size = shape
-        layers: list[nn.Module] = []
-        for out in (width, 2 * width):
-            kernel = 4 if size[0] % 2 == size[1] % 2 == 0 else 3  # halves both, rounding up
-            convolution = nn.Conv2d(channels, out, kernel, stride=2, padding=1)
-            layers += [spectral_norm(convolution), nn.LeakyReLU(0.1)]
-            channels, size = out, [math.ceil(length / 2) for length in size]
-        last = nn.Conv2d(channels, channels, 3, padding=1)
-        layers += [spectral_norm(last), nn.LeakyReLU(0.1), nn.Flatten()]
-        layers += [spectral_norm(nn.Linear(channels * math.prod(size), channels))]
-        self.layers = nn.Sequential(*layers, nn.LeakyReLU(0.1))
+        channels = 2 * width
+        self.layers = feature_layers(shape, width, spectral_norm)
         self.score = spectral_norm(nn.Linear(channels, 1))
         self.labels = nn.Embedding(labels, channels) if labels else None
         if self.labels is not None:
             nn.init.normal_(self.labels.weight, std=0.1)
-        # Projections are needed in training alone, and so are their statistics.
-        self.projector = nn.Sequential(
-            nn.Linear(channels, 2 * channels, bias=False),
-            nn.BatchNorm1d(2 * channels, track_running_stats=False),
-            nn.ReLU(),
-            nn.Linear(2 * channels, 2 * channels, bias=False),
-        )
+        self.projector = projector(channels)
         self.features = channels
 
     def forward(self, x: Tensor) -> Tensor:
@@ -346,6 +373,23 @@ class Discriminator(nn.Module):
         is_known = label >= 0
         fit: Tensor = (self.labels(label.clamp(min=0)) * features).sum(dim=1)
         return score + fit * is_known
+
+
+def reference_latents(content: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
+    """Return latents that are always the same, of the form of some others."""
+    fixed = torch.Generator().manual_seed(0)
+    contents = torch.randn(REFERENCE, content.shape[1], generator=fixed).to(content)
+    styles = torch.randn(REFERENCE, style.shape[1], generator=fixed).to(style)
+    return contents, styles
+
+
+def canvas_of(x: Tensor, generator: Generator, vectorizer: StyleVectorizer) -> Tensor:
+    """Return images without the generator's lens, if it has one, set to the mean of all styles."""
+    if generator.lens is None:
+        return x
+    fixed = torch.Generator().manual_seed(0)
+    styles = torch.randn(REFERENCE, vectorizer.dimensions, generator=fixed).to(x)
+    return generator.lens.canvas(x, vectorizer(styles).mean(dim=0, keepdim=True))
 
 
 class ContentStyleGAN(nn.Module):
@@ -383,19 +427,17 @@ class ContentStyleGAN(nn.Module):
 
         The statistics are those of latents that are always the same.
         """
-        fixed = torch.Generator().manual_seed(0)
-        contents = torch.randn(_REFERENCE, content.shape[1], generator=fixed).to(content)
-        styles = torch.randn(_REFERENCE, style.shape[1], generator=fixed).to(style)
+        contents, styles = reference_latents(content, style)
         if label is not None and self.generator.labels is not None:
-            classes = torch.arange(_REFERENCE, device=label.device)
+            classes = torch.arange(REFERENCE, device=label.device)
             label = torch.cat([label, classes % self.generator.labels.num_embeddings])
         pictures: Tensor = self.generator(
             torch.cat([content, contents]),
             self.vectorizer(torch.cat([style, styles])),
             label,
-            _REFERENCE,
+            REFERENCE,
         )
-        return pictures[:-_REFERENCE]
+        return pictures[:-REFERENCE]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, read off the content features."""
@@ -411,12 +453,7 @@ class ContentStyleGAN(nn.Module):
 
     def canvas(self, x: Tensor) -> Tensor:
         """Return images without the lens, which is set to the mean of all styles."""
-        if self.generator.lens is None:
-            return x
-        fixed = torch.Generator().manual_seed(0)
-        styles = torch.randn(_REFERENCE, self.vectorizer.dimensions, generator=fixed).to(x)
-        style = self.vectorizer(styles).mean(dim=0, keepdim=True)
-        return self.generator.lens.canvas(x, style)
+        return canvas_of(x, self.generator, self.vectorizer)
 
     def classify(self, features: Tensor) -> Tensor:
         """Return one score per class for given content features."""
