@@ -376,8 +376,6 @@ def attacker_by_restyled(
     targets: Sequence[Stylist],
     info: DataInfo,
     seed: int,
-    *,
-    turns: int = 1,
 ) -> nn.Module:
     """Train an attacker on training samples that were re-styled, and whose source it is told."""
     parts: list[Tensor] = []
@@ -386,7 +384,7 @@ def attacker_by_restyled(
         parts += [drawn_as(method, model, source, target, "train", seed) for source in sources]
     numbers = np.tile(np.arange(len(sources)), len(targets))
     source = np.repeat(numbers, [len(x) for x in parts])
-    return train_attacker(torch.cat(parts), source, info, seed, "informed", turns=turns)
+    return train_attacker(torch.cat(parts), source, info, seed, "informed", turns=2)
 
 
 def _named(attacker: nn.Module, x: Tensor, number: int) -> Agreement:
@@ -588,7 +586,7 @@ def exposure(
     number = {stylist.client: place for place, stylist in enumerate(stylists)}
     wearer = stylists[number[target]]
     real = attacker_by_originals(stylists, population, seed, turns=2)
-    informed = attacker_by_restyled(method, stylists, [wearer], population.info, seed, turns=2)
+    informed = attacker_by_restyled(method, stylists, [wearer], population.info, seed)
     model = method.load(wearer.params, population.info).eval()
     tests = [originals_of(stylist, population, "test") for stylist in stylists]
     redrawn = [drawn_as(method, model, one, wearer, "test", seed) for one in stylists]

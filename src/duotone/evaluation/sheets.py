@@ -186,8 +186,7 @@ def generation_sheets(
             Sheet(
                 f"samples-{number}",
                 "samples",
-                f"Every content in every style of {item['kind']} {item['client']} "
-                f"({item['style']})",
+                f"Every content in every style: {item['kind']} {item['client']} ({item['style']})",
                 f"Along a row the draw of {together} stays and the draw of style changes; down a "
                 "column the style stays. Equal columns mean that the draw of style does nothing.",
                 "A client has one style on the whole; the draw of style only moves within it.",
