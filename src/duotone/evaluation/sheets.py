@@ -154,7 +154,7 @@ def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, w
 def generation_sheets(
     found: GenerationResult, population: Population, *, conditional: bool
 ) -> list[Sheet]:
-    """Draw all clients' samples beside each other, and for two clients every pair of draws.
+    """Draw all clients' samples beside each other, and for some clients every pair of draws.
 
     Args:
         found: What was generated.
