@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from duotone.runs.align import align
     from duotone.runs.compare import compare
     from duotone.runs.generate import generate
+    from duotone.runs.restyle import anonymise, restyle
     from duotone.runs.study import run_study as study
 
 _WHERE = {
@@ -32,12 +33,14 @@ _WHERE = {
     "MethodSettings": "duotone.federation.method:MethodSettings",
     "Run": "duotone.runs:Run",
     "align": "duotone.runs.align:align",
+    "anonymise": "duotone.runs.restyle:anonymise",
     "compare": "duotone.runs.compare:compare",
     "datasets": "duotone.data:DATASETS",
     "federate": "duotone.federation.engine:federate",
     "generate": "duotone.runs.generate:generate",
     "load_run": "duotone.runs:load_run",
     "methods": "duotone.methods:METHODS",
+    "restyle": "duotone.runs.restyle:restyle",
     "resume": "duotone.runs:resume",
     "run": "duotone.runs:run",
     "study": "duotone.runs.study:run_study",
@@ -50,12 +53,14 @@ __all__ = [
     "MethodSettings",
     "Run",
     "align",
+    "anonymise",
     "compare",
     "datasets",
     "federate",
     "generate",
     "load_run",
     "methods",
+    "restyle",
     "resume",
     "run",
     "study",

@@ -295,11 +295,14 @@ def test_all_clients_generate_from_the_same_draws_and_nothing_is_random():
 
 
 @pytest.mark.parametrize("kind", [Painter, Conditional])
-def test_sheets_have_a_row_for_each_client_and_a_grid_for_two(kind):
+def test_sheets_have_a_row_for_each_client_and_grids_for_four_members(kind):
     clients = population(labels=2)  # of different sizes, so that they are not computed in order
     result = scored(kind, clients)
     sheets = generation_sheets(result, clients, conditional=kind is Conditional)
-    assert [sheet.name for sheet in sheets] == ["samples", "samples-0", "samples-1"]
+    assert [sheet.name for sheet in sheets] == [
+        "samples",
+        *(f"samples-{number}" for number in range(4)),
+    ]
     assert sheets[0].tiles.shape == (len(result.clients), 1 + ROW, 16, 16, 1)
     assert sheets[1].tiles.shape == (GRID, GRID, 16, 16, 1)
     for row, item in zip(sheets[0].tiles, result.clients, strict=True):

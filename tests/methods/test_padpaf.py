@@ -136,6 +136,64 @@ def test_without_a_lens_nothing_is_re_styled():
         method.canvas(method.module(SMALL), torch.rand(2, 1, 8, 8))
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"lens": "none"}, {"variant": "paper", "conditional": True}]
+)
+def test_a_style_is_taken_off_and_put_on_by_chance_and_the_model_stays_as_it_is(settings):
+    method = make(**settings)
+    model = method.module(SMALL).eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    x = make_population().data("c0").x[:5]
+
+    def drawn(seed, other=0):
+        content = method.take_off(model, x, torch.Generator().manual_seed(seed))
+        return method.put_on(model, content, torch.Generator().manual_seed(other))
+
+    first = drawn(0)
+    assert first.shape == x.shape
+    assert 0 <= float(first.min()) <= float(first.max()) <= 1
+    assert torch.equal(drawn(0), first)
+    assert not torch.equal(drawn(0, other=1), first)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_a_conditional_generator_is_told_the_label_that_the_head_reads():
+    method = make(lens="none", conditional=True)
+    model = method.module(SMALL).eval()
+    x = make_population().data("c0").x[:5]
+    content = method.take_off(model, x, torch.Generator().manual_seed(0))
+    assert content.shape == (5, 64 + 1)
+    assert content[:, -1].tolist() == model(x).argmax(dim=1).tolist()
+
+
+@pytest.mark.parametrize("trains", ["local", "all"])
+def test_a_newcomer_trains_its_own_part_or_a_copy_of_everything(trains):
+    population = make_population()
+    method = make(newcomer_trains=trains, newcomer_epochs=1)
+    info = RoundInfo(1, 1, 0, population.info)
+    server = method.start(info)
+    before = {name: tensor.clone() for name, tensor in server.shared.items()}
+    data = population.data("c0").without_labels()
+    used = method.personal(server, method.adapt(server, None, data, info))
+    for name, tensor in before.items():
+        assert torch.equal(server.shared[name], tensor), "what is shared stays as it is"
+    changed = not torch.equal(used["generator.first.weight"], before["generator.first.weight"])
+    assert changed == (trains == "all")
+    _, local = method.initial(info)
+    assert not torch.equal(used["vectorizer.layers.0.weight"], local["vectorizer.layers.0.weight"])
+
+
+def test_a_member_keeps_nothing_shared_whatever_newcomers_train():
+    population = make_population()
+    method = make(newcomer_trains="all")
+    info = RoundInfo(1, 1, 0, population.info)
+    server = method.start(info)
+    first = method.adapt(server, None, None, info)
+    state = method.adapt(server, first, population.data("c0"), info)
+    assert "generator.first.weight" not in state.local
+
+
 def test_content_is_encoded_without_the_lens():
     method = make()
     model = method.module(SMALL).eval()

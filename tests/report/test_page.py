@@ -161,6 +161,34 @@ def test_what_each_client_generates_is_in_the_report(make_run):
         write_report(run)
 
 
+def test_what_each_pair_re_styles_is_in_the_report(make_run):
+    run = make_run()
+    pair = {"source": "a", "target": "b", "label_kept": 0.875, "attacker_informed": 0.5}
+    (run.path / "restyle.json").write_text(json.dumps({"pairs": [pair]}))
+    page = write_report(run).read_text()
+    assert "a as b" in page
+    assert "0.88" in page
+    (run.path / "restyle.json").write_text("{}")
+    with pytest.raises(RunError, match="holds no list of pairs"):
+        write_report(run)
+
+
+def test_pictures_of_one_title_stand_together(make_run):
+    run = make_run()
+    (run.path / "figures").mkdir()
+    listed = []
+    for name in ("one", "two"):
+        Image.fromarray(np.zeros((2, 2), np.uint8)).save(run.path / "figures" / f"{name}.png")
+        remarks = {"caption": "look at it", "mislead": "luck", "section": "samples"}
+        listed.append({"file": f"{name}.png", "title": f"Every style: client {name}", **remarks})
+    (run.path / "figures" / "figures.json").write_text(json.dumps(listed))
+    text = text_of(write_report(run).read_text())
+    assert text.count("Samples: Every style") == 1
+    assert text.count("look at it") == 1
+    assert "client one" in text
+    assert "client two" in text
+
+
 def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(make_run, change_json):
     run = make_run()
     change_json(run.path / "run.json", status="interrupted")

@@ -11,6 +11,7 @@ from duotone.report.representations import (
     generation_table,
     group_table,
     probe_numbers,
+    restyle_table,
 )
 from duotone.report.tables import (
     last_values,
@@ -141,3 +142,22 @@ def test_generated_samples_stand_beside_real_ones_and_chance():
         ("Fréchet distance", "30.00", "2.00", "–", "–"),
         ("own style", "0.90 [0.88, 0.92]", "–", "0.25", "0.80"),
     )
+
+
+def test_re_styled_samples_stand_beside_originals_and_chance():
+    assert restyle_table({"swap.label": {"value": 1}}) is None
+    scores = {
+        "restyle.attacker": {"value": 0.1},
+        "restyle.attacker.judge": {"value": 0.9},
+        "restyle.attacker.chance": {"value": 0.2},
+        "restyle.attacker_informed": {"value": 0.7, "low": 0.65, "high": 0.75},
+        "restyle.attacker_informed.newcomers": {"value": 0.8},
+    }
+    table = restyle_table(scores)
+    assert [row[1:] for row in table.rows] == [
+        ("0.10", "0.90", "0.20", "–"),
+        ("0.70 [0.65, 0.75]", "–", "–", "0.80"),
+    ]
+    assert table.note.endswith("Label and style are those of the swaps.")
+    kept = {**scores, "restyle.label_kept": {"value": 0.8}}
+    assert "swaps" not in restyle_table(kept).note

@@ -6,7 +6,12 @@ import numpy as np
 
 from duotone.data import load_dataset
 from duotone.evaluation.judges import train_judges
-from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
+from duotone.runs.judging import (
+    every_label_in_every_look,
+    judges_of_newcomers,
+    judges_of_unseen,
+    lacks_labels,
+)
 from duotone.runs.plan import plan_run
 
 HALF = {"scheme": "pathological", "clients": 4, "classes_per_client": 5}
@@ -64,3 +69,26 @@ def test_without_a_style_or_the_data_there_is_nothing_to_deal():
 def test_members_that_lack_labels_are_noticed():
     assert lacks_labels(plan().population)
     assert not lacks_labels(plan(partition={"scheme": "iid", "clients": 4}).population)
+
+
+def test_newcomers_in_looks_of_their_own_have_judges_that_know_them():
+    partition = {"scheme": "iid", "clients": 11, "newcomers": 3}
+    found = plan(style="padpaf-new", partition=partition)
+    usual = train_judges(found.population, seed=0)
+    wider = judges_of_newcomers(found, usual)
+    assert set(wider.styles) - set(usual.styles) == {"affine", "erase", "solarize"}
+    newcomer = found.population.partition.of_kind("newcomer")[1]
+    x = found.population.data(newcomer, "test").x
+    verdicts = wider.verdicts(x)["style"]
+    own = wider.styles.index(wider.style_of[newcomer])
+    assert wider.style_of[newcomer] == "solarize"
+    assert (verdicts == own).mean() > 0.8
+
+
+def test_judges_that_know_all_newcomers_are_kept():
+    found = plan(partition={"scheme": "iid", "clients": 5, "newcomers": 1})
+    usual = train_judges(found.population, seed=0)
+    assert judges_of_newcomers(found, usual) is usual
+    found = plan(style="none", partition={"scheme": "iid", "clients": 5, "newcomers": 1})
+    usual = train_judges(found.population, seed=0)
+    assert judges_of_newcomers(found, usual) is usual

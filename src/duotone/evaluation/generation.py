@@ -92,6 +92,23 @@ class GenerateJob:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SampleJob:
+    """Generate a few samples with one client's model; all clients get the same draws and labels."""
+
+    serving: Serving
+
+    def __call__(self, method: Method, population: Population, task: ClientTask) -> Samples:
+        """Return one row of samples."""
+        assert isinstance(method, Generates)
+        model = self.serving.model(method, population, task)
+        generator = torch.Generator().manual_seed(derive(self.serving.info.seed, "generate", "row"))
+        label = None
+        if asks_labels(method, population):
+            label = asked_labels(population.info.outputs, ROW)
+        return generated(method, model, method.draw(model, ROW, generator), label).numpy()
+
+
 def asks_labels(method: Method, population: Population) -> bool:
     """Say whether samples of a label can be asked for."""
     return method.draws_labels and population.info.task == "classes"
@@ -217,6 +234,7 @@ def generation_scores(
     backend: Backend,
     *,
     unseen: Population | None = None,
+    for_newcomers: Judges | None = None,
 ) -> GenerationResult:
     """Generate with some members' and newcomers' models, and score what comes out.
 
@@ -240,20 +258,28 @@ def generation_scores(
         backend: Where to compute.
         unseen: Real samples of every label in every style, one client for each style, where there
             are any: what judges are worth where clients lack labels.
+        for_newcomers: What reads newcomers' samples, if not the same judges.
     """
     seed = serving.info.seed
+    readers = {"member": judges, "newcomer": for_newcomers or judges}
     chosen = choose_holders(population.partition, judges.style_of, seed, _MEMBERS)
     drawn = by_client(GenerateJob(serving), chosen, population, states, backend)
     samples: dict[str, dict[str, Samples]] = {client: drawn[client] for client in chosen}
     with one_thread():
         looks = [
-            _Look.at(client, samples[client], judges, population, asks_labels(method, population))
+            _Look.at(
+                client,
+                samples[client],
+                readers[population.partition[client].kind],
+                population,
+                asks_labels(method, population),
+            )
             for client in chosen
         ]
     scores: dict[str, Score | None] = {}
     for kind, suffix in (("member", ""), ("newcomer", ".newcomers")):
         some = [look for look in looks if look.kind == kind]
-        found = _scores(some, judges, population, unseen, seed)
+        found = _scores(some, readers[kind], population, unseen, seed)
         scores |= {f"generate.{name}{suffix}": score for name, score in found.items()}
     pairs, across = _across([look for look in looks if look.kind == "member"], seed)
     scores |= across

@@ -1,6 +1,7 @@
 """Judges: one small network that reads label, style and factors off a sample, real or decoded.
 
-It is trained in one place on the members' real training samples, and is no part of any method.
+It is trained in one place on the members' real training samples, and is no part of any method. For
+newcomers in styles that no member has there is another one, which learns from all clients' samples.
 Whatever it says of decoded samples stands beside what it is worth on real test samples.
 """
 
@@ -82,7 +83,7 @@ class Judges:
     Args:
         network: Gives the outputs of all traits, one trait after the other.
         traits: What they can tell.
-        styles: The members' styles, in the order of their numbers.
+        styles: The styles they know, in the order of their numbers.
         style_of: The style of every client, see :func:`styles_of`.
     """
 
@@ -147,17 +148,18 @@ class Judges:
         return found
 
 
-def train_judges(population: Population, seed: int) -> Judges:
-    """Train judges on the members' training samples.
+def train_judges(population: Population, seed: int, clients: Sequence[str] | None = None) -> Judges:
+    """Train judges on training samples of some clients, by default of the members.
 
     Every batch has all pairs of label and style alike, as far as they occur. So where clients
     differ in their labels alone the style cannot be read off the label, and nothing can be read.
     """
     partition = population.partition
-    members, style_of = partition.members, styles_of(partition)
-    styles, number = np.unique([style_of[client] for client in members], return_inverse=True)
-    rows = np.concatenate([partition[client].train for client in members])
-    style = np.repeat(number, [partition.size(client) for client in members])
+    style_of = styles_of(partition)
+    taught = partition.members if clients is None else clients
+    styles, number = np.unique([style_of[client] for client in taught], return_inverse=True)
+    rows = np.concatenate([partition[client].train for client in taught])
+    style = np.repeat(number, [partition.size(client) for client in taught])
     facts = {**population.factors(rows), "label": population.dataset.y[rows], "style": style}
     traits = list(_traits(population, facts, len(styles)))
     targets = {trait.name: _target(trait, facts[trait.name]) for trait in traits}
@@ -169,13 +171,9 @@ def train_judges(population: Population, seed: int) -> Judges:
     chance = 1 / (len(counts) * counts[cell])
     drawn = stream(seed, "judges").choice(len(rows), size=(_STEPS, _BATCH), p=chance)
 
-    shape = population.info.shape
-    form = DataInfo(shape, "classes", sum(trait.outputs for trait in traits))
-    build = thesis_cnn_bn if form.is_image and min(shape[1:]) >= 4 else mlp_bn
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(derive(seed, "judges", "network"))
-        network = build(form)
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = judging_network(population.info.shape, sum(trait.outputs for trait in traits))
         optimizer = torch.optim.Adam(network.parameters(), _LR)
         for step, batch in enumerate(drawn):
             optimizer.param_groups[0]["lr"] = _LR * (1 - step / _STEPS)
@@ -187,6 +185,14 @@ def train_judges(population: Population, seed: int) -> Judges:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return Judges(network.eval(), traits, styles.tolist(), style_of)
+
+
+def judging_network(shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """Build a small network that reads samples of some shape."""
+    form = DataInfo(shape, "classes", outputs)
+    network = (thesis_cnn_bn if form.is_image and min(shape[1:]) >= 4 else mlp_bn)(form)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
 def styles_of(partition: Partition) -> dict[str, str]:

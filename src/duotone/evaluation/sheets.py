@@ -1,4 +1,4 @@
-"""Sheets to look at: what is drawn from codes when they are decoded, and from random draws.
+"""Sheets to look at: what is drawn from codes, from random draws, and from another's samples.
 
 A sheet is a grid of images, ``(rows, columns, height, width, channels)`` in bytes.
 """
@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from duotone.evaluation.decoding import Codes, Holder, decode_codes
-from duotone.evaluation.generation import GRID, GenerationResult
-from duotone.federation.method import Decodes
+from duotone.evaluation.clients import Serving, by_client
+from duotone.evaluation.decoding import SAMPLES, Codes, Holder, choose_holders, decode_codes
+from duotone.evaluation.generation import GRID, GenerationResult, SampleJob, Samples
+from duotone.evaluation.judges import styles_of
+from duotone.evaluation.restyle import Stylist, drawn_as, originals_of
+from duotone.federation.backends import Backend
+from duotone.federation.engine import ClientStates
+from duotone.federation.method import Decodes, Method
 from duotone.partition.partition import Population
 from duotone.types import DataInfo
 
 Images: TypeAlias = NDArray[np.uint8]
-Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "samples", "concepts"]
+Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "samples", "restyled", "concepts"]
+
+Client = TypeVar("Client", bound=Holder | Stylist)
 
 _CLIENTS = 5
 _STEPS = 9
@@ -68,12 +75,7 @@ def swap_sheet(method: Decodes, shown: Sequence[Holder], population: Population)
     The first row and the first column are real samples; at ``[1 + a, 1 + b]`` stands the shared
     code of a's sample with the local code of b's, drawn by b. Reconstructions are on the diagonal.
     """
-    places: list[int] = []
-    labels: set[float] = set()
-    for holder in shown:  # each with a label not shown yet, where it has one
-        fresh = [i for i, label in enumerate(holder.truth["label"]) if label not in labels]
-        places.append(fresh[0] if fresh else 0)
-        labels.add(holder.truth["label"][places[-1]])
+    places = _different([holder.truth["label"].tolist() for holder in shown])
     shared = np.stack([holder.shared[place] for holder, place in zip(shown, places, strict=True)])
     originals: list[Images] = []
     columns: list[Images] = []
@@ -83,12 +85,6 @@ def swap_sheet(method: Decodes, shown: Sequence[Holder], population: Population)
         model = method.load(holder.params, population.info).eval()
         local = np.tile(holder.local[place], (len(shown), 1))
         columns.append(pixels(decode_codes(method, model, shared, local)))
-    corner = np.full_like(originals[0], 255)
-    rows = [np.stack([corner, *originals])]
-    rows += [
-        np.stack([original, *row])
-        for original, row in zip(originals, np.stack(columns, axis=1), strict=True)
-    ]
     names = ", ".join(f"{holder.client} ({holder.style})" for holder in shown)
     return Sheet(
         "swaps",
@@ -98,7 +94,7 @@ def swap_sheet(method: Decodes, shown: Sequence[Holder], population: Population)
         f"down a column the style. Clients in order: {names}.",
         "A decoder of the client's own draws its style even if the local code is dead; the scores "
         "beside this sheet tell the two apart. One sample per client is an anecdote.",
-        np.stack(rows),
+        _crossed(originals, columns),
         heads=(1, 1),
     )
 
@@ -158,17 +154,14 @@ def manifold_sheet(method: Decodes, holder: Holder, info: DataInfo, name: str, w
 def generation_sheets(
     found: GenerationResult, population: Population, *, conditional: bool
 ) -> list[Sheet]:
-    """Draw all clients' samples beside each other, and for two clients every pair of draws.
+    """Draw all clients' samples beside each other, and for some clients every pair of draws.
 
     Args:
         found: What was generated.
         population: Every client's real samples, of which one stands at the head of its row.
         conditional: Whether labels were asked for, one after the other.
     """
-    rows: list[Images] = []
-    for client, samples in found.samples.items():
-        real = pixels(population.data(client).x[:1])
-        rows.append(np.concatenate([real, pixels(torch.from_numpy(samples["row"]))]))
+    rows = [_row(population, client, samples["row"]) for client, samples in found.samples.items()]
     names = ", ".join(f"{item['client']} ({item['style']})" for item in found.clients)
     labels = " and the same label is asked for" if conditional else ""
     sheets = [
@@ -185,14 +178,15 @@ def generation_sheets(
         )
     ]
     together = "content and label" if conditional else "content"
-    for number, item in enumerate(found.clients[:2]):
+    shown = [item for item in found.clients if item["kind"] == "member"][: _CLIENTS - 1]
+    shown += [item for item in found.clients if item["kind"] == "newcomer"][:1]
+    for number, item in enumerate(shown):
         grid = pixels(torch.from_numpy(found.samples[item["client"]]["grid"]))
         sheets.append(
             Sheet(
                 f"samples-{number}",
                 "samples",
-                f"Every content in every style of {item['kind']} {item['client']} "
-                f"({item['style']})",
+                f"Every content in every style: {item['kind']} {item['client']} ({item['style']})",
                 f"Along a row the draw of {together} stays and the draw of style changes; down a "
                 "column the style stays. Equal columns mean that the draw of style does nothing.",
                 "A client has one style on the whole; the draw of style only moves within it.",
@@ -200,6 +194,78 @@ def generation_sheets(
             )
         )
     return sheets
+
+
+def sample_tiles(
+    serving: Serving, population: Population, states: ClientStates, backend: Backend
+) -> Images:
+    """Draw what some members make of the same draws, one row each behind a real sample."""
+    chosen = choose_holders(population.partition, styles_of(population.partition), 0)
+    members = [client for client in chosen if population.partition[client].kind == "member"]
+    drawn = by_client(SampleJob(serving), members, population, states, backend)
+    return np.stack([_row(population, client, drawn[client]) for client in members])
+
+
+def _row(population: Population, client: str, samples: Samples) -> Images:
+    real = pixels(population.data(client).x[:1])
+    return np.concatenate([real, pixels(torch.from_numpy(samples))])
+
+
+def restyle_sheet(
+    method: Method, stylists: Sequence[Stylist], population: Population, seed: int
+) -> Sheet:
+    """Draw one test sample per client as everybody else would have it.
+
+    The first row and the first column are real samples; at ``[1 + a, 1 + b]`` stands a's sample in
+    the style of b.
+    """
+    shown = _shown(stylists)
+    labels = {one.client: population.data(one.client, "test").labels for one in shown}
+    places = _different([labels[one.client].tolist() for one in shown])
+    originals = [
+        pixels(originals_of(one, population, "test")[place : place + 1])[0]
+        for one, place in zip(shown, places, strict=True)
+    ]
+    columns: list[Images] = []
+    for target in shown:
+        model = method.load(target.params, population.info).eval()
+        drawn = [drawn_as(method, model, one, target, "test", seed) for one in shown]
+        chosen = [x[place] for x, place in zip(drawn, places, strict=True)]
+        columns.append(pixels(torch.stack(chosen)))
+    names = ", ".join(f"{one.client} ({population.partition[one.client].group})" for one in shown)
+    return Sheet(
+        "restyled",
+        "restyled",
+        "Everybody's samples in everybody's style",
+        "The first row and the first column are real samples that training has not seen. Along a "
+        f"row the content should stay, down a column the style. Clients in order: {names}.",
+        "What looks like the target's can still give its source away: the scores of attackers "
+        "tell. One sample per client is an anecdote.",
+        _crossed(originals, columns),
+        heads=(1, 1),
+    )
+
+
+def _different(labels: Sequence[Sequence[float]]) -> list[int]:
+    """Return for each client the place of a sample whose label is not shown yet, if it has one."""
+    places: list[int] = []
+    shown: set[float] = set()
+    for own in labels:
+        fresh = [place for place, label in enumerate(own[:SAMPLES]) if label not in shown]
+        places.append(fresh[0] if fresh else 0)
+        shown.add(own[places[-1]])
+    return places
+
+
+def _crossed(originals: Sequence[Images], columns: Sequence[Images]) -> Images:
+    """Return columns of images with originals above and before them."""
+    corner = np.full_like(originals[0], 255)
+    rows = [np.stack([corner, *originals])]
+    rows += [
+        np.stack([original, *row])
+        for original, row in zip(originals, np.stack(columns, axis=1), strict=True)
+    ]
+    return np.stack(rows)
 
 
 def _main_line(codes: Codes) -> Codes:
@@ -225,11 +291,11 @@ def _around(codes: Codes) -> Codes:
     return walk
 
 
-def _shown(holders: Sequence[Holder]) -> list[Holder]:
+def _shown(holders: Sequence[Client]) -> list[Client]:
     """Return a few members, the last place being a newcomer's where there is one."""
-    newcomers = [holder for holder in holders if holder.kind == "newcomer"][:1]
-    members = [holder for holder in holders if holder.kind == "member"]
-    return [*members[: _CLIENTS - len(newcomers)], *newcomers]
+    newest: list[Client] = [holder for holder in holders if holder.kind == "newcomer"][:1]
+    others: list[Client] = [holder for holder in holders if holder.kind == "member"]
+    return [*others[: _CLIENTS - len(newest)], *newest]
 
 
 def pixels(images: Tensor) -> Images:

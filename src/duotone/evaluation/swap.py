@@ -210,7 +210,7 @@ def _scores(
                 if bool(newcomers & {a, b}) == (clients is newcomers)
             }
             if name in ("label", "style"):
-                used = _by_content(pairs, judges.style_of)
+                used = by_content(pairs, judges.style_of)
             else:
                 used = [inside for (a, b), inside in pairs.items() if a == b]
             found[f"swap.{name}{suffix}"] = measured(used, "higher" if part else "reference", rng)
@@ -220,7 +220,7 @@ def _scores(
         found[f"swap.{name}.unswapped"] = measured(plain, "reference", rng)
     if "style" in owners:
         pairs = {pair: agreements["style"] for pair, agreements in findings.without_local.items()}
-        dead = _by_content(pairs, judges.style_of)
+        dead = by_content(pairs, judges.style_of)
         found["swap.style.without_local"] = measured(dead, "reference", rng)
     effects = list(findings.effects.values())
     mean, spread = float(np.mean(effects)), float(np.std(effects))
@@ -228,7 +228,7 @@ def _scores(
     return {name: score for name, score in sorted(found.items()) if score is not None}
 
 
-def _by_content(pairs: Mapping[Pair, Agreement], style_of: Mapping[str, str]) -> list[Agreement]:
+def by_content(pairs: Mapping[Pair, Agreement], style_of: Mapping[str, str]) -> list[Agreement]:
     """Return one agreement per giver of shared codes: of each sample the mean over other styles.
 
     The same samples are swapped with many clients; counted once each, they are independent.

@@ -371,6 +371,40 @@ class Generates(Protocol):
         ...
 
 
+@runtime_checkable
+class Restyles(Protocol):
+    """A method that draws one client's samples as another would have them, in a way of its own.
+
+    A method that encodes and decodes need not say how: a shared code and another's local code do.
+    """
+
+    device: str
+
+    def load(self, params: Params, data: DataInfo) -> nn.Module:
+        """Put parameters into this process's network and return it."""
+        ...
+
+    def take_off(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return what is left of a client's samples without its style, one row for each.
+
+        Args:
+            model: The model of the client whose samples they are.
+            x: All samples; what is learnt for the purpose is learnt once for them.
+            generator: Of every random draw.
+        """
+        ...
+
+    def put_on(self, model: nn.Module, content: Tensor, generator: torch.Generator) -> Tensor:
+        """Return samples with some content in a client's style, images in [0, 1].
+
+        Args:
+            model: The model of the client whose style they get.
+            content: What :meth:`take_off` returned, for whichever client.
+            generator: Draws one of the client's styles for each.
+        """
+        ...
+
+
 def stored(tensor: Tensor) -> Tensor:
     """Return a copy as states hold it: detached, on the CPU, in the usual memory format."""
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)

@@ -29,7 +29,8 @@ generator and content discriminator as well, so that pictures can be asked for b
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
 get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
-lens they train their local part, while the shared one stays as it is.
+lens they train their local part, while the shared one stays as it is. With ``newcomer_trains=all``
+a newcomer trains a copy of everything, which it keeps: looks that no lens can make need that.
 
 *Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
 features, by which the head is given them at one scale, are shared like the head, and a client that
@@ -45,7 +46,8 @@ so in the paper's network content must do it, and the same z^c is another digit 
 Here content alone makes a canvas; style only touches strokes and sets a *lens*: two tones, a frame,
 a focus. A client's lens starts from its images (:func:`~duotone.models.style_gan.lens_of`),
 and T_D is 1. A lens can be taken off real images as well: content features and the head are given
-what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`).
+what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`);
+without a lens content latents are found by Algorithm 2, with what the source itself draws.
 
 *Deviations* in both variants: networks are a few times smaller; discriminators see places (a linear
 layer on all features instead of their mean), without which digits take longer; the label's vector
@@ -66,7 +68,8 @@ from torch import Tensor, nn
 from duotone.errors import ConfigError
 from duotone.federation.adversarial import GANMethod, GANSettings
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import MethodSettings, stored
+from duotone.federation.method import MethodSettings
+from duotone.models.latent_finder import found_latents
 from duotone.models.style_gan import ContentStyleGAN, Lens
 from duotone.types import (
     ClientData,
@@ -90,6 +93,8 @@ class PaDPaFConfig(GANSettings):
     """Where the maps from style to normalisation layers are: the authors' code shares them."""
     newcomer_epochs: int | None = Field(None, ge=0)
     """Passes in which a newcomer trains its local part; by default 0 if a lens is fitted, or 3."""
+    newcomer_trains: Literal["local", "all"] = "local"
+    """Whether a newcomer trains its local part alone, or a copy of everything for itself."""
 
 
 # -- the method
@@ -154,14 +159,16 @@ class PaDPaF(GANMethod):
                 model,
                 data,
                 replace(info, round=1),  # with the learning rate of a beginner
-                trained=own,
+                trained=own if self.config.newcomer_trains == "local" else None,
                 epochs=self._newcomer_epochs(model),
                 phase="newcomer",
             )
         # Statistics from training are those of other weights: every client's, before the average.
         refresh_statistics(model, data.x[:SCALED_BY])
-        scale = {name: stored(t) for name, t in model.state_dict().items() if "scale." in name}
-        return ClientState({**self.split(model)[1], **scale}, state.extra)
+        shared, local = self.split(model)
+        if client is not None or self.config.newcomer_trains == "local":
+            shared = {name: tensor for name, tensor in shared.items() if "scale." in name}
+        return ClientState({**shared, **local}, state.extra)
 
     @torch.no_grad()
     def canvas(self, model: nn.Module, x: Tensor) -> Tensor:
@@ -190,6 +197,42 @@ class PaDPaF(GANMethod):
         shown: Tensor = self._lens(model)(canvas, model.vectorizer(style))
         return shown.clamp(0, 1)
 
+    @torch.no_grad()
+    def take_off(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a client's images without its lens, or else content latents of images like them.
+
+        The latents are found by a network that learns from what this client draws (Algorithm 2).
+        In a conditional GAN they are followed by the label that the head reads.
+        """
+        assert isinstance(model, ContentStyleGAN)
+        if model.generator.lens is not None:
+            return self.canvas(model, x)
+
+        def show(count: int) -> tuple[Tensor, Tensor]:
+            draws = self.draw(model, count, generator)
+            label = None
+            if self.config.conditional:
+                label = torch.randint(model.head.out_features, (count,), generator=generator)
+            drawn = self.generate(model, draws, label)
+            return model.content(drawn), draws.content
+
+        content = found_latents(show, model.content(x), generator)
+        if not self.config.conditional:
+            return content
+        return torch.cat([content, model(x).argmax(dim=1, keepdim=True)], dim=1)
+
+    @torch.no_grad()
+    def put_on(self, model: nn.Module, content: Tensor, generator: torch.Generator) -> Tensor:
+        """Return content as this client would draw it, each in another of its styles."""
+        assert isinstance(model, ContentStyleGAN)
+        style = self.draw(model, len(content), generator).style
+        if model.generator.lens is not None:
+            return self.show(model, content, style)
+        latents, label = content[:, : self.config.content_dim], None
+        if self.config.conditional:
+            label = content[:, -1].long()
+        return self.generate(model, Draws(latents, style), label)
+
     def _lens(self, model: ContentStyleGAN) -> Lens:
         lens = model.generator.lens
         if lens is None:
@@ -204,7 +247,8 @@ class PaDPaF(GANMethod):
         if self.config.newcomer_epochs is not None:
             return self.config.newcomer_epochs
         has_lens = model.generator.lens is not None and self.config.lens == "fitted"
-        return 0 if has_lens and self.config.share == "partial" else 3
+        suffices = has_lens and self.config.newcomer_trains == "local"
+        return 0 if suffices and self.config.share == "partial" else 3
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
         """Start a client's own lens from its images; one that is everybody's is nobody's own."""

@@ -2,10 +2,11 @@
 
 A run folder may hold ``figures/figures.json``, a list of tables with the keys ``file`` (a PNG
 beside it), ``title``, ``caption`` (what to look for), ``mislead`` (how it can mislead) and
-``section`` (one of traversals, manifolds, swaps, samples, concepts). ``swap.json`` has ``matrix``,
-a list of tables with the keys ``content_client``, ``style_client``, ``label`` and ``style``: how
-well a pair of clients swaps, null where that is unknown. ``generate.json`` has ``clients``, a list
-of tables that say what was found of each client's generated samples.
+``section`` (one of traversals, manifolds, swaps, samples, restyled, concepts). ``swap.json`` has
+``matrix``, a list of tables with the keys ``content_client``, ``style_client``, ``label`` and
+``style``: how well a pair of clients swaps, null where that is unknown. ``generate.json`` has
+``clients``, a list of tables that say what was found of each client's generated samples, and
+``restyle.json`` has ``pairs``, likewise of one client's samples in another's style.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import polars as pl
 
 from duotone.errors import RunError
 
-SECTIONS = ("samples", "swaps", "manifolds", "traversals", "concepts")
+SECTIONS = ("samples", "restyled", "swaps", "manifolds", "traversals", "concepts")
 MOST_BYTES = 2_000_000
 """All pictures together; a report stays below 8 MB."""
 _KEYS = ("file", "title", "caption", "mislead", "section")
@@ -138,6 +139,24 @@ def generated_clients(folder: Path) -> list[dict[str, Any]]:
         return [{"client": row["client"], **row} for row in content["clients"]]
     except (TypeError, KeyError) as error:
         raise RunError(f"{path} is damaged: it holds no list of clients ({error!r}).") from error
+
+
+def restyle_pairs(folder: Path) -> list[dict[str, Any]]:
+    """Return what was found of each pair's re-styled samples; nothing if none were re-styled.
+
+    Raises:
+        RunError: The file is damaged.
+    """
+    path = folder / "restyle.json"
+    if not path.exists():
+        return []
+    content = _json(path)
+    try:
+        return [
+            {"source": row["source"], "target": row["target"], **row} for row in content["pairs"]
+        ]
+    except (TypeError, KeyError) as error:
+        raise RunError(f"{path} is damaged: it holds no list of pairs ({error!r}).") from error
 
 
 def _json(path: Path) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,13 @@ import polars as pl
 
 from duotone.report.maps import MOST_POINTS, code_maps, comparable, is_alive
 from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
-from duotone.report.pictures import generated_clients, stored_pictures, swap_table
+from duotone.report.pictures import (
+    StoredPicture,
+    generated_clients,
+    restyle_pairs,
+    stored_pictures,
+    swap_table,
+)
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.subject import Subject
 from duotone.report.tables import PROBES, probe_table
@@ -59,8 +66,15 @@ _GENERATED = {
     "unseen_label": "label asked for, unseen",
     "unseen_style": "own style, unseen label",
 }
+_RESTYLED = {
+    "label_kept": "label kept",
+    "target_style": "style of the target",
+    "attacker": "source named, by an attacker who knows real samples",
+    "attacker_informed": "source named, by one who knows re-styled samples",
+}
 _PICTURES = {
     "samples": "Samples",
+    "restyled": "Re-styled",
     "swaps": "Swaps",
     "manifolds": "Manifolds",
     "traversals": "Traversals",
@@ -97,6 +111,7 @@ def separation_section(subject: Subject) -> Section:
         group_table(scores),
         swaps_table(scores),
         generation_table(scores),
+        restyle_table(scores),
     ]
     blocks += [Grid(f"scores-{i}", item) for i, item in enumerate(found) if item is not None]
     return Section(
@@ -236,6 +251,48 @@ def generation_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | No
     return PlainTable("Generated samples", heads, rows, note)
 
 
+def restyle_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
+    """Return what judges and attackers read from re-styled samples; ``None`` if there are none."""
+    names = [name for name in _RESTYLED if f"restyle.{name}" in scores]
+    if not names:
+        return None
+    rows = tuple(
+        (
+            _RESTYLED[name],
+            *(
+                _plain(scores.get(f"restyle.{name}{end}"))
+                for end in ("", ".judge", ".chance", ".newcomers")
+            ),
+        )
+        for name in names
+    )
+    note = "Members' test samples drawn as other members would have them. An attacker says whose a "
+    note += "sample is; chance is what labels alone tell. Samples that fool the first attacker and "
+    note += "not the second look like another client's and are not anonymous."
+    if "restyle.label_kept" not in scores:
+        note += " Label and style are those of the swaps."
+    heads = ("read", ">re-styled", ">originals", ">chance", ">with newcomers")
+    return PlainTable("Re-styled samples", heads, rows, note)
+
+
+def restyled_pairs(folder: Path) -> PlainTable | None:
+    """Return the same for every pair of clients; ``None`` if nothing was re-styled."""
+    pairs = restyle_pairs(folder)
+    shown = [name for name in _RESTYLED if any(name in row for row in pairs)]
+    if not shown:
+        return None
+    rows = tuple(
+        (
+            f"{row['source']} as {row['target']}",
+            *(NOTHING if row.get(name) is None else f"{row[name]:.2f}" for name in shown),
+        )
+        for row in pairs
+    )
+    heads = ("client", *(f">{_RESTYLED[name]}" for name in shown))
+    note = "Where all are of one style, the style of the target says nothing."
+    return PlainTable("Re-styled samples, pair by pair", heads, rows, note)
+
+
 def generation_clients(folder: Path) -> PlainTable | None:
     """Return the same for every single client; ``None`` if nothing was generated."""
     clients = generated_clients(folder)
@@ -311,19 +368,29 @@ def map_section(subject: Subject) -> Section | None:
     return Section("maps", "Maps", intro, blocks)
 
 
+def _gathered(pictures: Sequence[StoredPicture], words: str) -> list[Block]:
+    """Return pictures as blocks; those whose titles begin alike up to a colon stand together."""
+    found: list[Block] = []
+    for title, items in groupby(pictures, key=lambda item: item.title.partition(": ")[0]):
+        several = list(items)
+        first = several[0]
+        images = tuple((item.title.partition(": ")[2], item.uri) for item in several)
+        found.append(Picture(f"{words}: {title}", images, first.look, first.mislead))
+    return found
+
+
 def picture_section(folder: Path) -> Section:
     """Return the pictures a method left in its run folder, and the swap matrix."""
     pictures, left_out = stored_pictures(folder)
     blocks: list[Block] = []
     for name in _PICTURES:
-        blocks += [
-            Picture(f"{_PICTURES[name]}: {item.title}", (("", item.uri),), item.look, item.mislead)
-            for item in pictures
-            if item.section == name
-        ]
+        blocks += _gathered([item for item in pictures if item.section == name], _PICTURES[name])
     by_client = generation_clients(folder)
     if by_client is not None:
         blocks.append(Grid("generated", by_client))
+    by_pair = restyled_pairs(folder)
+    if by_pair is not None:
+        blocks.append(Grid("restyled", by_pair, is_folded=True))
     pairs = swap_table(folder)
     if pairs is not None:
         views = tuple(View((s,), swap_figure(pairs, s)) for s in ("label", "style"))

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -25,6 +25,9 @@ from duotone.registry import import_object
 from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
 from duotone.runs.folder import RunFolder, list_runs
 from duotone.runs.plan import Data, Model, Plan, facts_of, plan_population, plan_run, with_tables
+
+if TYPE_CHECKING:
+    from duotone.runs.restyle import Anonymised
 
 __all__ = [
     "Interrupted",
@@ -104,6 +107,28 @@ class Run:
         generate = import_object("duotone.runs.generate:generate")
         samples: Array = generate(self, client, label=label, count=count, seed=seed).x
         return samples
+
+    def restyle(
+        self, images: Array | None = None, *, source: str, target: str, seed: int = 0
+    ) -> Array:
+        """Return samples of one client as another would have them, by default test samples.
+
+        ``duotone.restyle`` says more about them, and takes data and model made in Python.
+        """
+        restyle = import_object("duotone.runs.restyle:restyle")
+        samples: Array = restyle(self, images, source=source, target=target, seed=seed).x
+        return samples
+
+    def anonymise(
+        self, images: Array | None = None, *, client: str, reference: str, seed: int = 0
+    ) -> Anonymised:
+        """Return a client's samples as a reference client would have them, and what they give away.
+
+        Print ``.exposure.statement`` before passing ``.x`` on: there is no guarantee.
+        """
+        anonymise = import_object("duotone.runs.restyle:anonymise")
+        found: Anonymised = anonymise(self, images, client=client, reference=reference, seed=seed)
+        return found
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the report, by default ``report.html`` in the run's folder; return its path."""

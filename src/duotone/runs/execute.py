@@ -16,6 +16,7 @@ from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
+from duotone.evaluation.sheets import sample_tiles
 from duotone.evaluation.summary import Score, headline, selected_round, summarise
 from duotone.evaluation.vote import vote
 from duotone.federation.backends import Backend
@@ -25,6 +26,7 @@ from duotone.federation.engine import (
     federate,
     size_in_bytes,
 )
+from duotone.federation.method import Generates
 from duotone.federation.store import FolderStore
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
@@ -154,6 +156,8 @@ def _train(
                         for observer in observers:
                             observer.message(f"After round {number} {elected.said}.")
                 found = evaluate(serving, clients, population, store, backend)
+                if isinstance(plan.method, Generates) and population.info.is_image:
+                    folder.write_samples(sample_tiles(serving, population, store, backend), (0, 1))
                 scores = headline_scores(found)
                 if number == config.rounds and config.curve:
                     found += newcomer_curve(
@@ -192,7 +196,7 @@ def _finish(
         made = measure_made(plan, serving, store, backend)
         if made is not None:
             found |= made.scores
-            folder.write_made(made.swaps, made.generation, made.sheets)
+            folder.write_made(made.swaps, made.generation, made.restyled, made.sheets)
         placed = measure_concepts(plan, serving, clients, store, backend)
         if placed is not None:
             concepts, told = placed

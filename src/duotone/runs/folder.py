@@ -9,6 +9,8 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   swap.json       how well pairs of clients swap codes, if the method has a decoder
   concepts.json   clients' weights of concepts, if the method finds any
   generate.json   what judges say of each client's generated samples, if the method draws any
+  restyle.json    what judges and attackers say of each pair's re-styled samples, likewise
+  samples.png     what members draw from the same draws, as of the last evaluation, likewise
   figures/        pictures of what the codes draw, of samples, or of concepts
   checkpoints/    the last committed round
   log.txt         what was said while it ran
@@ -37,6 +39,7 @@ from duotone.errors import ConfigError, RunError
 from duotone.evaluation.clients import Row
 from duotone.evaluation.concepts import Concepts
 from duotone.evaluation.generation import GenerationResult
+from duotone.evaluation.restyle import RestyleResult
 from duotone.evaluation.sheets import Images, Sheet
 from duotone.evaluation.swap import SwapResult
 from duotone.federation.store import FolderStore, disk_errors, write_atomically
@@ -205,7 +208,11 @@ class RunFolder:
         write_atomically(self.path / "summary.json", content.encode())
 
     def write_made(
-        self, swaps: SwapResult | None, generation: GenerationResult | None, sheets: Sequence[Sheet]
+        self,
+        swaps: SwapResult | None,
+        generation: GenerationResult | None,
+        restyled: RestyleResult | None,
+        sheets: Sequence[Sheet],
     ) -> None:
         """Write what judges say of samples that a method made, and the sheets."""
         if swaps is not None:
@@ -216,7 +223,13 @@ class RunFolder:
             self._write_json(
                 "generate.json", {"clients": generation.clients, "pairs": generation.pairs}
             )
+        if restyled is not None:
+            self._write_json("restyle.json", {"pairs": restyled.pairs})
         self.write_sheets(sheets)
+
+    def write_samples(self, tiles: Images, heads: tuple[int, int]) -> None:
+        """Replace ``samples.png``."""
+        write_atomically(self.path / "samples.png", tiles_png(tiles, heads))
 
     def write_concepts(self, concepts: Concepts) -> None:
         """Write ``concepts.json``."""

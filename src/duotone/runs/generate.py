@@ -18,7 +18,7 @@ from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
 from duotone.runs import Run, check_objects, load_run, plan_run
-from duotone.runs.plan import Data, Model
+from duotone.runs.plan import Data, Model, Plan
 from duotone.runs.serving import last_serving
 from duotone.seeding import derive
 
@@ -69,28 +69,16 @@ def generate(
         UnknownNameError: It has no such client.
         ConfigError: Its method draws no samples, or none of this label.
     """
-    source = run if isinstance(run, Run) else load_run(run)
-    if source.status != "finished":
-        raise RunError(
-            f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
-        )
     if count < 1:
         raise ConfigError(f"{count} samples were asked for; ask for at least one.")
-    values = source.config.model_dump()
-    check_objects(source.path, values, data=data, model=model, again="generate")
-    plan = plan_run(values, data=data, model=model)
-    method, population, store = plan.method, plan.population, source.folder.store()
+    path, plan = open_finished(run, data, model, again="generate")
+    method, population, store = plan.method, plan.population, Run(path).folder.store()
     if not isinstance(method, Generates):
         raise ConfigError(
-            f"The method {method.name!r} of {source.path} cannot draw samples; those that can: "
+            f"The method {method.name!r} of {path} cannot draw samples; those that can: "
             f"{', '.join(_drawing())}."
         )
-    clients = list(population.partition)
-    if client not in clients:
-        raise UnknownNameError(
-            f"{source.path} has no client {client!r}.{did_you_mean(client, clients)} The first of "
-            f"{len(clients)} are: {', '.join(clients[:5])}."
-        )
+    check_client(path, population, client)
     if label is not None:
         _check_label(method, population, label)
     used = last_serving(plan, store).model(
@@ -110,6 +98,44 @@ def generate(
         label,
         None if label is None else label in known_labels(population, client),
     )
+
+
+def open_finished(
+    run: Run | str | Path, data: Data | None, model: Model | None, *, again: str
+) -> tuple[Path, Plan]:
+    """Return where a finished run is, and its plan.
+
+    Args:
+        run: The run or its folder.
+        data: The data again, if it was an object.
+        model: The model again, if it was an object.
+        again: The function of :mod:`duotone` that was called.
+
+    Raises:
+        RunError: The run is not finished, or an object is missing.
+    """
+    source = run if isinstance(run, Run) else load_run(run)
+    if source.status != "finished":
+        raise RunError(
+            f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
+        )
+    values = source.config.model_dump()
+    check_objects(source.path, values, data=data, model=model, again=again)
+    return source.path, plan_run(values, data=data, model=model)
+
+
+def check_client(path: Path, population: Population, client: str) -> None:
+    """Make sure that a run has a client.
+
+    Raises:
+        UnknownNameError: It has not.
+    """
+    clients = list(population.partition)
+    if client not in clients:
+        raise UnknownNameError(
+            f"{path} has no client {client!r}.{did_you_mean(client, clients)} The first of "
+            f"{len(clients)} are: {', '.join(clients[:5])}."
+        )
 
 
 def _check_label(method: Method, population: Population, label: int) -> None:

@@ -50,6 +50,21 @@ def judges_of_unseen(plan: Plan, dealt: Population) -> Judges:
     return Judges(found.network, found.traits, found.styles, style_of)
 
 
+def judges_of_newcomers(plan: Plan, judges: Judges) -> Judges:
+    """Return judges that know every newcomer's style: the given ones, if they know them all.
+
+    Judges are no part of a method, so they may learn from samples that no method has seen. Where
+    clients have no style but themselves there is nothing to learn about a newcomer's.
+    """
+    partition = plan.population.partition
+    newcomers = [client for client in partition.of_kind("newcomer") if partition.size(client)]
+    styles = {judges.style_of[client] for client in newcomers if judges.style_of[client] != client}
+    if styles <= set(judges.styles):
+        return judges
+    everybody = [*partition.members, *newcomers]
+    return train_judges(plan.population, plan.config.seed, everybody)
+
+
 def look_of(partition: Partition, client: str) -> str:
     """Return the look a client wears, which ends the name of its group."""
     return partition[client].group.rpartition("+")[2]

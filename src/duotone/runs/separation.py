@@ -19,7 +19,14 @@ from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.generation import GenerationResult, asks_labels, generation_scores
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
-from duotone.evaluation.sheets import Sheet, draw_sheets, generation_sheets
+from duotone.evaluation.restyle import (
+    SHOWN,
+    RestyleResult,
+    find_stylists,
+    restyle_scores,
+    restyles,
+)
+from duotone.evaluation.sheets import Sheet, draw_sheets, generation_sheets, restyle_sheet
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
@@ -29,7 +36,12 @@ from duotone.federation.method import Decodes, FindsConcepts, Generates
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
-from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
+from duotone.runs.judging import (
+    every_label_in_every_look,
+    judges_of_newcomers,
+    judges_of_unseen,
+    lacks_labels,
+)
 from duotone.runs.plan import Plan
 from duotone.types import Kind
 
@@ -84,19 +96,21 @@ def _fedavg_features(plan: Plan, clients: Sequence[str]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What is known of samples that a method made, from codes or from random draws.
+    """What is known of samples that a method made, from codes, random draws or other samples.
 
     Attributes:
         scores: By name.
         sheets: To look at.
         swaps: What swapping shows, if the method decodes.
         generation: What generated samples show, if it draws any.
+        restyled: What re-styled samples show, if it re-styles and there are two clients.
     """
 
     scores: dict[str, Score]
     sheets: list[Sheet]
     swaps: SwapResult | None
     generation: GenerationResult | None
+    restyled: RestyleResult | None
 
 
 def measure_made(
@@ -104,12 +118,12 @@ def measure_made(
 ) -> Made | None:
     """Let the method make samples, if it can, and have judges look at them."""
     method, population, seed = plan.method, plan.population, plan.config.seed
-    if not isinstance(method, Decodes | Generates):
+    if not isinstance(method, Decodes | Generates) and not restyles(method):
         return None
     judges = train_judges(population, seed)
     scores: dict[str, Score] = {}
     sheets: list[Sheet] = []
-    swaps = generation = None
+    swaps = generation = restyled = None
     if isinstance(method, Decodes):
         chosen = choose_holders(population.partition, judges.style_of, seed)
         holders = encode_holders(chosen, judges, serving, population, states, backend)
@@ -118,18 +132,38 @@ def measure_made(
         if population.info.is_image:
             with one_thread():
                 sheets += draw_sheets(method, holders, population)
+    is_read = not isinstance(method, Decodes)  # swaps have told the rest of re-styled samples
+    unseen = None
+    if (isinstance(method, Generates) or is_read) and lacks_labels(population):
+        unseen = every_label_in_every_look(plan)
+    if unseen is not None:
+        judges = judges_of_unseen(plan, unseen)
+    wider = judges_of_newcomers(plan, judges)
     if isinstance(method, Generates):
         conditional = asks_labels(method, population)
-        unseen = every_label_in_every_look(plan) if lacks_labels(population) else None
-        if unseen is not None:
-            judges = judges_of_unseen(plan, unseen)
         generation = generation_scores(
-            method, judges, serving, population, states, backend, unseen=unseen
+            method,
+            judges,
+            serving,
+            population,
+            states,
+            backend,
+            unseen=unseen,
+            for_newcomers=wider,
         )
         scores |= generation.scores
         if population.info.is_image:
             sheets += generation_sheets(generation, population, conditional=conditional)
-    return Made(scores, sheets, swaps, generation)
+    chosen = choose_holders(population.partition, judges.style_of, seed)
+    if restyles(method) and len(chosen) > 1:
+        shown = max(1, SHOWN // len(chosen) ** 2)
+        stylists = find_stylists(chosen, serving, population, states, backend, shown=shown)
+        restyled = restyle_scores(method, judges, stylists, population, seed, for_newcomers=wider)
+        scores |= restyled.scores
+        if population.info.is_image and is_read:
+            with one_thread():
+                sheets.append(restyle_sheet(method, stylists, population, seed))
+    return Made(scores, sheets, swaps, generation, restyled)
 
 
 def measure_concepts(
