@@ -1,6 +1,6 @@
 """What content and style features of PaDPaF say about plain MNIST, which no client holds.
 
-python -m studies.plain_probes runs/studies/padpaf/padpaf/seed1 …
+python -m studies.plain_probes runs/padpaf/padpaf/seed1 … probes.json
 
 For every run: a linear probe of the digit on content features (plain MNIST gets a lens as a
 newcomer's images would), on the style features of each member, and on content features of the
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from duotone.evaluation.probes import Scaling
 from duotone.federation.backends import ClientTask
 from duotone.methods.padpaf import PaDPaF
 from duotone.models.style_gan import ContentStyleGAN
-from duotone.partition.partition import Population
 from duotone.runs import load_run, plan_run
 from duotone.runs.serving import last_serving
 from duotone.types import ClientData
@@ -82,4 +80,6 @@ def probe(path: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({path: probe(Path(path)) for path in sys.argv[1:]}, indent=1))
+    *runs, out = map(Path, sys.argv[1:])
+    found = {str(path): probe(path) for path in runs}
+    out.write_text(json.dumps(found, indent=1) + "\n")

@@ -75,6 +75,7 @@ from duotone.types import (
     ClientData,
     ClientState,
     ClientUpdate,
+    Draws,
     NewcomerRule,
     RoundInfo,
     ServerState,
