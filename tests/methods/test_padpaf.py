@@ -167,33 +167,6 @@ def test_a_conditional_generator_is_told_the_label_that_the_head_reads():
     assert content[:, -1].tolist() == model(x).argmax(dim=1).tolist()
 
 
-@pytest.mark.parametrize("trains", ["local", "all"])
-def test_a_newcomer_trains_its_own_part_or_a_copy_of_everything(trains):
-    population = make_population()
-    method = make(newcomer_trains=trains, newcomer_epochs=1)
-    info = RoundInfo(1, 1, 0, population.info)
-    server = method.start(info)
-    before = {name: tensor.clone() for name, tensor in server.shared.items()}
-    data = population.data("c0").without_labels()
-    used = method.personal(server, method.adapt(server, None, data, info))
-    for name, tensor in before.items():
-        assert torch.equal(server.shared[name], tensor), "what is shared stays as it is"
-    changed = not torch.equal(used["generator.first.weight"], before["generator.first.weight"])
-    assert changed == (trains == "all")
-    _, local = method.initial(info)
-    assert not torch.equal(used["vectorizer.layers.0.weight"], local["vectorizer.layers.0.weight"])
-
-
-def test_a_member_keeps_nothing_shared_whatever_newcomers_train():
-    population = make_population()
-    method = make(newcomer_trains="all")
-    info = RoundInfo(1, 1, 0, population.info)
-    server = method.start(info)
-    first = method.adapt(server, None, None, info)
-    state = method.adapt(server, first, population.data("c0"), info)
-    assert "generator.first.weight" not in state.local
-
-
 def test_content_is_encoded_without_the_lens():
     method = make()
     model = method.module(SMALL).eval()

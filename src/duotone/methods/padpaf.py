@@ -29,8 +29,7 @@ generator and content discriminator as well, so that pictures can be asked for b
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
 get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
-lens they train their local part, while the shared one stays as it is. With ``newcomer_trains=all``
-a newcomer trains a copy of everything, which it keeps: looks that no lens can make need that.
+lens they train their local part, while the shared one stays as it is.
 
 *Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
 features, by which the head is given them at one scale, are shared like the head, and a client that
@@ -68,7 +67,7 @@ from torch import Tensor, nn
 from duotone.errors import ConfigError
 from duotone.federation.adversarial import GANMethod, GANSettings
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import MethodSettings
+from duotone.federation.method import MethodSettings, stored
 from duotone.models.latent_finder import found_latents
 from duotone.models.style_gan import ContentStyleGAN, Lens
 from duotone.types import (
@@ -94,8 +93,6 @@ class PaDPaFConfig(GANSettings):
     """Where the maps from style to normalisation layers are: the authors' code shares them."""
     newcomer_epochs: int | None = Field(None, ge=0)
     """Passes in which a newcomer trains its local part; by default 0 if a lens is fitted, or 3."""
-    newcomer_trains: Literal["local", "all"] = "local"
-    """Whether a newcomer trains its local part alone, or a copy of everything for itself."""
 
 
 # -- the method
@@ -160,16 +157,14 @@ class PaDPaF(GANMethod):
                 model,
                 data,
                 replace(info, round=1),  # with the learning rate of a beginner
-                trained=own if self.config.newcomer_trains == "local" else None,
+                trained=own,
                 epochs=self._newcomer_epochs(model),
                 phase="newcomer",
             )
         # Statistics from training are those of other weights: every client's, before the average.
         refresh_statistics(model, data.x[:SCALED_BY])
-        shared, local = self.split(model)
-        if client is not None or self.config.newcomer_trains == "local":
-            shared = {name: tensor for name, tensor in shared.items() if "scale." in name}
-        return ClientState({**shared, **local}, state.extra)
+        scale = {name: stored(t) for name, t in model.state_dict().items() if "scale." in name}
+        return ClientState({**self.split(model)[1], **scale}, state.extra)
 
     @torch.no_grad()
     def canvas(self, model: nn.Module, x: Tensor) -> Tensor:
@@ -248,8 +243,7 @@ class PaDPaF(GANMethod):
         if self.config.newcomer_epochs is not None:
             return self.config.newcomer_epochs
         has_lens = model.generator.lens is not None and self.config.lens == "fitted"
-        suffices = has_lens and self.config.newcomer_trains == "local"
-        return 0 if suffices and self.config.share == "partial" else 3
+        return 0 if has_lens and self.config.share == "partial" else 3
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
         """Start a client's own lens from its images; one that is everybody's is nobody's own."""
