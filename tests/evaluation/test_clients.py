@@ -118,3 +118,23 @@ def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
     x = population.data("c0", "test").x[2:3]
     model = method.load(serving.server.shared, population.info).eval()
     assert np.allclose(arrays["shared"][row], method.features(model, x).detach(), atol=1e-5)
+
+
+class Aligned(FedAvgFT):
+    """Says that its shared codes can be compared."""
+
+    def has_common_axes(self, part):
+        return part == "shared"
+
+
+@pytest.mark.parametrize(("method", "expected"), [(FedAvgFT, True), (Aligned, False)])
+def test_codes_are_made_anew_by_one_encoder_unless_they_have_common_axes(
+    population, trained, method, expected
+):
+    _, states, serving = trained
+    tuned = method(method.Config(finetune_lr=0.1), cnn_bn)
+    backend = Serial(tuned, population)
+    clients = list(population.partition)
+    arrays = collect_latents(tuned, serving, clients, population, states, backend, 5)
+    parts = {"shared", "local"} if expected else {"local"}
+    assert {part for part in ("shared", "local") if f"common_{part}" in arrays} == parts

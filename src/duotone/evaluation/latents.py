@@ -14,7 +14,7 @@ from duotone.evaluation.clients import EncodeJob, Serving, by_client
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Method
+from duotone.federation.method import Method, Part
 from duotone.partition.partition import Population
 from duotone.types import Params, RoundInfo
 
@@ -36,8 +36,9 @@ def collect_latents(
 
     ``untrained_shared`` and ``untrained_local`` are codes by the network before training: what they
     reveal needed no learning. Where clients encode with parameters of their own, their codes cannot
-    be put beside each other; ``common_shared`` and ``common_local`` are codes of the same samples
-    by one client's encoder, that of the first member.
+    be put beside each other, unless the method says that they can; ``common_shared`` and
+    ``common_local`` are codes of the same samples by one client's encoder, that of the first
+    member.
     """
     members = [client for client in clients if population.partition[client].kind == "member"]
     with one_thread():
@@ -71,10 +72,14 @@ def collect_latents(
             for name, values in facts.items():
                 columns.setdefault(name, []).append(values)
     table = {name: np.concatenate(pieces) for name, pieces in columns.items()}
-    pairs = [(f"common_{part}", part) for part in ("shared", "local")]
+    parts: tuple[Part, ...] = ("shared", "local")
+    pairs = [(f"common_{part}", part) for part in parts]
     if all(name in table and np.array_equal(table[name], table[part]) for name, part in pairs):
         for name, _ in pairs:  # the encoders hold nothing local
             del table[name]
+    for part in parts:
+        if method.has_common_axes(part):
+            table.pop(f"common_{part}", None)
     return table
 
 

@@ -130,6 +130,13 @@ class Method(ABC):
             self.head = found
         return model
 
+    def has_common_axes(self, part: Part) -> bool:
+        """Say whether codes can be compared though clients encode with parameters of their own.
+
+        So where these only prepare samples for an encoder that is everybody's.
+        """
+        return False
+
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Say whether a parameter or buffer leaves the client.
 

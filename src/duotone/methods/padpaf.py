@@ -67,7 +67,7 @@ from torch import Tensor, nn
 from duotone.errors import ConfigError
 from duotone.federation.adversarial import GANMethod, GANSettings
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import MethodSettings, stored
+from duotone.federation.method import MethodSettings, Part, stored
 from duotone.models.latent_finder import found_latents
 from duotone.models.style_gan import ContentStyleGAN, Lens
 from duotone.types import (
@@ -119,6 +119,10 @@ class PaDPaF(GANMethod):
             return True
         is_own_norm = self.config.norms == "local" and ".by_style." in name
         return not (name.startswith(LOCAL) or is_own_norm)
+
+    def has_common_axes(self, part: Part) -> bool:
+        """Content is read by a discriminator that is everybody's; the own lens only comes off."""
+        return part == "shared" and self.config.share == "partial"
 
     @classmethod
     def rules(cls, config: MethodSettings) -> tuple[NewcomerRule, ...]:

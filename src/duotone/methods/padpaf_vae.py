@@ -53,7 +53,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import cosine_decay, is_labelled, task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method, MethodSettings, Part
 from duotone.federation.twins import chained, contrast_term
 from duotone.models.gaussian import Gaussian, kl_to_standard
 from duotone.models.style_vae import ContentStyleVAE
@@ -148,6 +148,10 @@ class PaDPaFVAE(Method):
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Share content."""
         return super().is_shared(name, owner) and not name.startswith(LOCAL)
+
+    def has_common_axes(self, part: Part) -> bool:
+        """The content encoder is everybody's; the own lens only comes off before it."""
+        return part == "shared"
 
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
