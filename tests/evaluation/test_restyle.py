@@ -78,7 +78,7 @@ class Striped(Method):
 class Honest(Striped):
     """Looks up what is drawn in a planted image, and draws that over the target's stripes."""
 
-    def take_off(self, model, x, generator):
+    def take_off(self, model, x, generator, *, redrawn):
         images = x.mul(255).round().to(torch.uint8).numpy()
         rows = [ROW_OF[image.tobytes()] for image in images]
         facts = np.stack([IMAGES.y[rows], IMAGES.factors["position"][rows]], axis=1)
@@ -95,9 +95,9 @@ class Honest(Striped):
 class Marked(Honest):
     """Leaves a mark that no real sample has: a bright spot whose place says the source."""
 
-    def take_off(self, model, x, generator):
+    def take_off(self, model, x, generator, *, redrawn):
         source = model.client.expand(len(x), 1)
-        return torch.cat([super().take_off(model, x, generator), source], dim=1)
+        return torch.cat([super().take_off(model, x, generator, redrawn=redrawn), source], dim=1)
 
     def put_on(self, model, content, generator):
         drawn = super().put_on(model, content, generator)
@@ -109,7 +109,7 @@ class Marked(Honest):
 class Unchanged(Honest):
     """Gives back what it was given."""
 
-    def take_off(self, model, x, generator):
+    def take_off(self, model, x, generator, *, redrawn):
         return x
 
     def put_on(self, model, content, generator):
@@ -120,7 +120,9 @@ class Decoding(Striped):
     """Does the same by encoding and decoding."""
 
     def encode(self, model, x):
-        return Latents(Honest.take_off(self, model, x, None), model.stripe.expand(len(x), 1))
+        return Latents(
+            Honest.take_off(self, model, x, None, redrawn=False), model.stripe.expand(len(x), 1)
+        )
 
     def decode(self, model, latents):
         return Honest.put_on(self, model, latents.shared, torch.Generator().manual_seed(0))

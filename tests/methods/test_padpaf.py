@@ -12,7 +12,7 @@ from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.method import Decodes, Generates, as_network
 from duotone.methods.padpaf import PaDPaF, PaDPaFConfig
 from duotone.models.classifiers import cnn_bn
-from duotone.types import NO_LABEL, ClientState, DataInfo, RoundInfo
+from duotone.types import NO_LABEL, ClientState, DataInfo, Draws, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
 
@@ -146,7 +146,7 @@ def test_a_style_is_taken_off_and_put_on_by_chance_and_the_model_stays_as_it_is(
     x = make_population().data("c0").x[:5]
 
     def drawn(seed, other=0):
-        content = method.take_off(model, x, torch.Generator().manual_seed(seed))
+        content = method.take_off(model, x, torch.Generator().manual_seed(seed), redrawn=False)
         return method.put_on(model, content, torch.Generator().manual_seed(other))
 
     first = drawn(0)
@@ -158,11 +158,24 @@ def test_a_style_is_taken_off_and_put_on_by_chance_and_the_model_stays_as_it_is(
         assert torch.equal(tensor, before[name])
 
 
+def test_images_are_drawn_anew_from_latents_when_no_stroke_may_be_left():
+    method = make()
+    model = method.module(SMALL).eval()
+    x = make_population().data("c0").x[:5]
+    canvas = method.take_off(model, x, torch.Generator().manual_seed(0), redrawn=False)
+    latents = method.take_off(model, x, torch.Generator().manual_seed(0), redrawn=True)
+    assert canvas.shape == x.shape
+    assert latents.shape == (5, 64)
+    drawn = method.put_on(model, latents, torch.Generator().manual_seed(1))
+    style = method.draw(model, 5, torch.Generator().manual_seed(1)).style
+    assert torch.equal(drawn, method.generate(model, Draws(latents, style)))
+
+
 def test_a_conditional_generator_is_told_the_label_that_the_head_reads():
     method = make(lens="none", conditional=True)
     model = method.module(SMALL).eval()
     x = make_population().data("c0").x[:5]
-    content = method.take_off(model, x, torch.Generator().manual_seed(0))
+    content = method.take_off(model, x, torch.Generator().manual_seed(0), redrawn=False)
     assert content.shape == (5, 64 + 1)
     assert content[:, -1].tolist() == model(x).argmax(dim=1).tolist()
 

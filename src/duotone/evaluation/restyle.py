@@ -72,11 +72,13 @@ class TakeOffJob:
         serving: How the client gets its model.
         counts: How many samples of each split.
         seed: Of every random draw.
+        redrawn: Whether no stroke of the samples may be left.
     """
 
     serving: Serving
     counts: Mapping[Split, int]
     seed: int
+    redrawn: bool
 
     def __call__(self, method: Method, population: Population, task: ClientTask) -> Stylist:
         """Return the client as a stylist."""
@@ -86,7 +88,8 @@ class TakeOffJob:
             split: population.data(client, split).first(count).x
             for split, count in self.counts.items()
         }
-        content = taken_off(method, model, torch.cat([*parts.values()]), self.seed, client)
+        x = torch.cat([*parts.values()])
+        content = taken_off(method, model, x, self.seed, client, redrawn=self.redrawn)
         split_up = torch.split(content, [len(x) for x in parts.values()])
         return Stylist(
             client,
@@ -103,11 +106,22 @@ def restyles(method: Method) -> bool:
 
 
 @torch.no_grad()
-def taken_off(method: Method, model: nn.Module, x: Tensor, seed: int, client: str) -> Tensor:
-    """Return what is left of a client's samples without its style."""
+def taken_off(
+    method: Method, model: nn.Module, x: Tensor, seed: int, client: str, *, redrawn: bool
+) -> Tensor:
+    """Return what is left of a client's samples without its style.
+
+    Args:
+        method: What was trained.
+        model: The client's.
+        x: The samples.
+        seed: Of every random draw.
+        client: Whose samples they are.
+        redrawn: Whether no stroke of the samples may be left; codes have none.
+    """
     if isinstance(method, Restyles):
         generator = torch.Generator().manual_seed(derive(seed, "restyle", "take-off", client))
-        return method.take_off(model, x.to(method.device), generator).cpu()
+        return method.take_off(model, x.to(method.device), generator, redrawn=redrawn).cpu()
     return torch.cat(
         [
             method.encode(model, part.to(method.device)).shared.cpu()
@@ -252,6 +266,7 @@ def find_stylists(
     *,
     shown: int,
     tested: int = SAMPLES,
+    redrawn: bool = False,
 ) -> list[Stylist]:
     """Let some clients take their styles off.
 
@@ -263,8 +278,9 @@ def find_stylists(
         backend: Where to compute.
         shown: Training samples of each, for the informed attacker.
         tested: Test samples of each, to be judged.
+        redrawn: Whether no stroke of the samples may be left.
     """
-    job = TakeOffJob(serving, {"train": shown, "test": tested}, serving.info.seed)
+    job = TakeOffJob(serving, {"train": shown, "test": tested}, serving.info.seed, redrawn)
     found = by_client(job, chosen, population, states, backend)
     return [found[client] for client in chosen]
 

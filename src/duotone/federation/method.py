@@ -391,13 +391,16 @@ class Restyles(Protocol):
         """Put parameters into this process's network and return it."""
         ...
 
-    def take_off(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
+    def take_off(
+        self, model: nn.Module, x: Tensor, generator: torch.Generator, *, redrawn: bool
+    ) -> Tensor:
         """Return what is left of a client's samples without its style, one row for each.
 
         Args:
             model: The model of the client whose samples they are.
             x: All samples; what is learnt for the purpose is learnt once for them.
             generator: Of every random draw.
+            redrawn: Whether no stroke of the samples may be left, only what can be drawn anew.
         """
         ...
 

@@ -45,8 +45,9 @@ so in the paper's network content must do it, and the same z^c is another digit 
 Here content alone makes a canvas; style only touches strokes and sets a *lens*: two tones, a frame,
 a focus. A client's lens starts from its images (:func:`~duotone.models.style_gan.lens_of`),
 and T_D is 1. A lens can be taken off real images as well: content features and the head are given
-what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`);
-without a lens content latents are found by Algorithm 2, with what the source itself draws.
+what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`).
+Algorithm 2 is there for images of which no stroke may be left, and where there is no lens: content
+latents are found by a network that learns from what the source itself draws.
 
 *Deviations* in both variants: networks are a few times smaller; discriminators see places (a linear
 layer on all features instead of their mean), without which digits take longer; the label's vector
@@ -198,14 +199,16 @@ class PaDPaF(GANMethod):
         return shown.clamp(0, 1)
 
     @torch.no_grad()
-    def take_off(self, model: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
+    def take_off(
+        self, model: nn.Module, x: Tensor, generator: torch.Generator, *, redrawn: bool
+    ) -> Tensor:
         """Return a client's images without its lens, or else content latents of images like them.
 
         The latents are found by a network that learns from what this client draws (Algorithm 2).
         In a conditional GAN they are followed by the label that the head reads.
         """
         assert isinstance(model, ContentStyleGAN)
-        if model.generator.lens is not None:
+        if model.generator.lens is not None and not redrawn:
             return self.canvas(model, x)
 
         def show(count: int) -> tuple[Tensor, Tensor]:
@@ -214,9 +217,9 @@ class PaDPaF(GANMethod):
             if self.config.conditional:
                 label = torch.randint(model.head.out_features, (count,), generator=generator)
             drawn = self.generate(model, draws, label)
-            return model.content(drawn), draws.content
+            return model.content_features(drawn), draws.content
 
-        content = found_latents(show, model.content(x), generator)
+        content = found_latents(show, model.content_features(x), generator)
         if not self.config.conditional:
             return content
         return torch.cat([content, model(x).argmax(dim=1, keepdim=True)], dim=1)
@@ -226,7 +229,7 @@ class PaDPaF(GANMethod):
         """Return content as this client would draw it, each in another of its styles."""
         assert isinstance(model, ContentStyleGAN)
         style = self.draw(model, len(content), generator).style
-        if model.generator.lens is not None:
+        if content.ndim > 2:  # a canvas
             return self.show(model, content, style)
         latents, label = content[:, : self.config.content_dim], None
         if self.config.conditional:

@@ -107,7 +107,7 @@ def restyle(
     """
     path, plan = open_finished(run, data, model, again="restyle")
     _check(path, plan, source, target)
-    return _restyled(path, plan, images, source, target, count, seed)
+    return _restyled(path, plan, images, source, target, count, seed, redrawn=False)
 
 
 def anonymise(
@@ -121,11 +121,12 @@ def anonymise(
     data: Data | None = None,
     model: Model | None = None,
 ) -> Anonymised:
-    """Draw a client's samples as a reference client would have them, and attack them.
+    """Draw a client's samples anew as a reference client would have them, and attack them.
 
-    Whether the label is kept and the client is found again is measured on its test samples, by
-    judges and attackers that were trained on training samples of all clients. There is no
-    guarantee: a better attacker may find more.
+    They are drawn from codes, or from latents that are found for them: no stroke of theirs is left,
+    which :func:`restyle` keeps where it can. Whether the label is kept and the client is found
+    again is measured on its test samples, by judges and attackers that were trained on training
+    samples of all clients. There is no guarantee: a better attacker may find more.
 
     Args:
         run: A finished run of a method that can re-style, or its folder.
@@ -150,7 +151,7 @@ def anonymise(
             f"Samples of client {client!r} in its own style hide nothing; choose another client as "
             "the reference."
         )
-    samples = _restyled(path, plan, images, client, reference, count, seed)
+    samples = _restyled(path, plan, images, client, reference, count, seed, redrawn=True)
     return Anonymised(samples, _exposure(path, plan, client, reference, seed))
 
 
@@ -188,6 +189,8 @@ def _restyled(
     target: str,
     count: int,
     seed: int,
+    *,
+    redrawn: bool,
 ) -> Restyled:
     method, population, store = plan.method, plan.population, Run(path).folder.store()
     if images is None:
@@ -201,7 +204,7 @@ def _restyled(
         x, y = _as_inputs(population, images), None
     serving = last_serving(plan, store)
     model = serving.model(method, population, ClientTask(source, store.get(source)))
-    content = taken_off(method, model, x, seed, source)
+    content = taken_off(method, model, x, seed, source, redrawn=redrawn)
     # Both clients use one network: the source's is no longer needed.
     model = serving.model(method, population, ClientTask(target, store.get(target)))
     styles = own_styles(method, model, population.data(target).x)
@@ -228,6 +231,7 @@ def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Ex
         Serial(plan.method, population),
         shown=SHOWN // len(chosen),
         tested=_TESTED,
+        redrawn=True,
     )
     return exposure(plan.method, judges, stylists, source, target, population, seed)
 
