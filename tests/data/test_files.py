@@ -165,6 +165,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_dataset(tmp_path / "toy.npz")
 
 
+def test_a_file_with_a_damaged_index_is_closed_again(tmp_path: Path, write_npz: WriteNpz) -> None:
+    path = write_npz(tmp_path / "damaged.npz")
+    path.write_bytes(path.read_bytes().replace(b"PK\x01\x02", b"PK\x01\x03"))
+    with pytest.raises(DataError, match="list of arrays cannot be read"):
+        read_dataset(path)
+    opened = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert str(path) not in opened
+
+
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -119,7 +119,8 @@ def read_arrays(
     arrays: dict[str, Array] = {}
     key = "list of arrays"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # NumPy leaves a file open that it opened itself and found damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for key in archive.files:
                 if key.startswith(starts) and key.endswith(ends):
                     arrays[key] = archive[key]
