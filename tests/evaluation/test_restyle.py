@@ -9,20 +9,11 @@ from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted
 from duotone.evaluation.clients import Serving
+from duotone.evaluation.exposure import exposure
 from duotone.evaluation.judges import train_judges
-from duotone.evaluation.restyle import (
-    Exposure,
-    Named,
-    exposure,
-    find_stylists,
-    guessed_source,
-    named_source,
-    originals_of,
-    restyle_scores,
-    restyles,
-    train_attacker,
-)
+from duotone.evaluation.restyle import restyle_scores
 from duotone.evaluation.sheets import restyle_sheet
+from duotone.evaluation.stylists import find_stylists, originals_of, restyles
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Decodes, Method, MethodSettings, Restyles
@@ -30,7 +21,7 @@ from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import mlp
 from duotone.partition.build import build_partition
 from duotone.partition.partition import Population
-from duotone.types import ClientState, DataInfo, Latents, RoundInfo
+from duotone.types import ClientState, Latents, RoundInfo
 
 IMAGES = planted()
 ROW_OF = {image.tobytes(): row for row, image in enumerate(IMAGES.x)}
@@ -41,7 +32,7 @@ def _short_training():
     """Planted data is easy to judge."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("duotone.evaluation.judges._STEPS", 120)
-        patch.setattr("duotone.evaluation.restyle._STEPS", 100)
+        patch.setattr("duotone.evaluation.attackers._STEPS", 100)
         yield
 
 
@@ -237,46 +228,6 @@ def test_the_sheet_crosses_samples_with_styles():
     np.testing.assert_array_equal(sheet.tiles[0, 2], sheet.tiles[2, 0])
     real = population().data("c1", "test").x.mul(255).round().permute(0, 2, 3, 1)
     assert any(np.array_equal(sheet.tiles[2, 0], image) for image in real)
-
-
-# -- attackers
-
-
-def test_an_attacker_learns_who_is_rare_as_well_as_who_is_frequent():
-    x = torch.cat([torch.zeros(190, 1, 8, 8), torch.ones(10, 1, 8, 8)])
-    source = np.repeat([0, 1], [190, 10])
-    attacker = train_attacker(x, source, DataInfo((1, 8, 8), "classes", 2), 0, "test")
-    assert named_source(attacker, x).tolist() == source.tolist()
-
-
-def test_labels_alone_name_who_has_most_of_them():
-    # Shares of label 0, 1, 2: the first has 2/4, 1/4, 1/4; the second 0, 1/2, 1/2.
-    labels = [np.array([0, 0, 1, 2]), np.array([1, 2])]
-    assert guessed_source(labels, np.array([0, 1, 2, 2])).tolist() == [0, 1, 1, 1]
-
-
-NOBODY = Named(0.2, 0.2)
-
-
-def made_exposure(informed, attacker=NOBODY):
-    return Exposure("a", "b", 100, 400, 5, 0.9, 0.95, Named(1.0, 0.0), attacker, informed, NOBODY)
-
-
-def test_a_source_is_found_if_it_is_named_clearly_more_often_for_its_own_samples():
-    # Two standard errors of 0.3 − 0.2 are 2 √(0.21/100 + 0.16/400) = 0.1.
-    assert made_exposure(Named(0.31, 0.2)).is_found
-    assert not made_exposure(Named(0.29, 0.2)).is_found
-    assert not made_exposure(Named(1.0, 1.0)).is_found, "who always says the same knows nothing"
-    assert made_exposure(Named(0.2, 0.2), attacker=Named(0.9, 0.1)).is_found
-
-
-def test_the_statement_never_promises_anonymity():
-    lost = made_exposure(Named(0.8, 0.1)).statement
-    assert "names it for 80% of them (10% of others' samples)" in lost
-    assert lost.endswith("this is no anonymity.")
-    kept = made_exposure(Named(0.2, 0.2)).statement
-    assert kept.endswith("This is a measurement, no guarantee.")
-    assert "label is read from 90% of them, from 95% of the originals" in kept
 
 
 def test_exposure_tells_a_method_that_marks_from_one_that_does_not():

@@ -17,7 +17,7 @@ TargetOption = Annotated[str, typer.Option("--as", help="Whose style they get: a
 PairsOption = Annotated[
     Path,
     typer.Option(
-        help="A PNG with originals above re-styled samples, or an npz file with x and y.",
+        help="A PNG with originals above what was drawn, or an npz file with x and y.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -107,10 +107,10 @@ def anonymise(
     seed: StyleSeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Re-style test samples of a client, and measure whether it can still be found.
+    """Draw test samples of a client anew in another's style, and measure whether it can be found.
 
-    Two attackers try: one has learnt from real samples of all clients, the other from re-styled
-    ones. What they find is printed; there is no guarantee.
+    Two attackers try: one has learnt from real samples of all clients, the other from samples that
+    were drawn anew. What they find is printed; there is no guarantee.
 
     Examples:
 

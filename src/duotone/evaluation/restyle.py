@@ -1,236 +1,32 @@
 """Re-style samples: client A's drawn as client B would have them, and what that gives away.
 
-A client takes its style off its own samples, another puts its own on. Judges say whether the label
-is kept and the new style is there. Two attackers say whether the source can still be told: one
-learnt from real samples, the other knows the method and learnt from re-styled ones.
+Judges say whether the label is kept and the new style is there. Two attackers say whether the
+source can still be told: one learnt from real samples, the other knows the method.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, TypedDict, cast
+from typing import TypedDict, cast
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
-from duotone.evaluation.clients import BATCH, Serving, by_client
-from duotone.evaluation.decoding import Codes, decode_codes
-from duotone.evaluation.judges import Agreement, Judges, agreement, judging_network, measured
+from duotone.evaluation.attackers import (
+    attacker_by_originals,
+    attacker_by_restyled,
+    guessed_source,
+    named_source,
+)
+from duotone.evaluation.judges import Agreement, Judges, agreement, measured
 from duotone.evaluation.metrics import Direction
+from duotone.evaluation.stylists import Stylist, drawn_as, originals_of
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import Agreements, Pair, by_content
-from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.backends.serial import one_thread
-from duotone.federation.engine import ClientStates
-from duotone.federation.method import Decodes, Method, Restyles, stored
+from duotone.federation.method import Decodes, Method
 from duotone.partition.partition import Population
-from duotone.seeding import derive, stream
-from duotone.types import DataInfo, Kind, Params, Split
-
-Numbers: TypeAlias = NDArray[np.int64]
-
-SAMPLES = 100
-"""Test samples of each client that are re-styled and judged."""
-SHOWN = 6000
-"""Re-styled training samples of all pairs together that the informed attacker learns from."""
-_STYLES = 200
-_STEPS, _BATCH, _LR = 240, 64, 3e-3
-
-
-# -- drawing
-
-
-@dataclass(frozen=True, slots=True)
-class Stylist:
-    """A client that takes its style off its own samples, and puts it on others'.
-
-    Attributes:
-        client: Its name.
-        kind: Member or newcomer.
-        params: Its model.
-        content: By split, what is left of its samples.
-        styles: Local codes of its training samples, if the method puts styles on by decoding.
-    """
-
-    client: str
-    kind: Kind
-    params: Params
-    content: Mapping[Split, Tensor]
-    styles: Codes | None
-
-
-@dataclass(frozen=True, slots=True)
-class TakeOffJob:
-    """Take a client's style off its first samples, and hand over what its style is put on with.
-
-    Attributes:
-        serving: How the client gets its model.
-        counts: How many samples of each split.
-        seed: Of every random draw.
-        redrawn: Whether no stroke of the samples may be left.
-    """
-
-    serving: Serving
-    counts: Mapping[Split, int]
-    seed: int
-    redrawn: bool
-
-    def __call__(self, method: Method, population: Population, task: ClientTask) -> Stylist:
-        """Return the client as a stylist."""
-        model = self.serving.model(method, population, task)
-        client = task.client
-        parts = {
-            split: population.data(client, split).first(count).x
-            for split, count in self.counts.items()
-        }
-        x = torch.cat([*parts.values()])
-        content = taken_off(method, model, x, self.seed, client, redrawn=self.redrawn)
-        split_up = torch.split(content, [len(x) for x in parts.values()])
-        return Stylist(
-            client,
-            population.partition[client].kind,
-            {name: stored(tensor) for name, tensor in model.state_dict().items()},
-            dict(zip(parts, split_up, strict=True)),
-            own_styles(method, model, population.data(client).first(_STYLES).x),
-        )
-
-
-def restyles(method: Method) -> bool:
-    """Say whether a method can draw one client's samples as another would have them."""
-    return isinstance(method, Restyles | Decodes)
-
-
-@torch.no_grad()
-def taken_off(
-    method: Method, model: nn.Module, x: Tensor, seed: int, client: str, *, redrawn: bool
-) -> Tensor:
-    """Return what is left of a client's samples without its style.
-
-    Args:
-        method: What was trained.
-        model: The client's.
-        x: The samples.
-        seed: Of every random draw.
-        client: Whose samples they are.
-        redrawn: Whether no stroke of the samples may be left; codes have none.
-    """
-    if isinstance(method, Restyles):
-        generator = torch.Generator().manual_seed(derive(seed, "restyle", "take-off", client))
-        return method.take_off(model, x.to(method.device), generator, redrawn=redrawn).cpu()
-    return torch.cat(
-        [
-            method.encode(model, part.to(method.device)).shared.cpu()
-            for part in torch.split(x, BATCH)
-        ]
-    )
-
-
-@torch.no_grad()
-def own_styles(method: Method, model: nn.Module, x: Tensor) -> Codes | None:
-    """Return local codes of a client's samples, if its style is put on by decoding them."""
-    if isinstance(method, Restyles):
-        return None
-    parts = [
-        method.encode(model, part.to(method.device)).local.cpu() for part in torch.split(x, BATCH)
-    ]
-    codes: Codes = torch.cat(parts).numpy()
-    return codes
-
-
-@torch.no_grad()
-def put_on(
-    method: Method,
-    model: nn.Module,
-    content: Tensor,
-    styles: Codes | None,
-    seed: int,
-    *names: str,
-) -> Tensor:
-    """Return samples of some content in a client's style.
-
-    Args:
-        method: What was trained.
-        model: The client's.
-        content: From :func:`taken_off`, of any client.
-        styles: From :func:`own_styles`, of this client.
-        seed: Of the choice of styles.
-        names: Of the random stream: whose content it is, and what for.
-    """
-    generator = torch.Generator().manual_seed(derive(seed, "restyle", "put-on", *names))
-    if isinstance(method, Restyles):
-        return method.put_on(model, content.to(method.device), generator).float().cpu()
-    assert isinstance(method, Decodes)
-    assert styles is not None
-    rows = torch.randint(len(styles), (len(content),), generator=generator).numpy()
-    return decode_codes(method, model, content.numpy(), styles[rows])
-
-
-# -- attacking
-
-
-def train_attacker(
-    x: Tensor, source: Numbers, info: DataInfo, seed: int, name: str, *, turns: int = 1
-) -> nn.Module:
-    """Train a network that says whose a sample is; every source is shown to it as often.
-
-    Args:
-        x: Samples.
-        source: Of each the number of the client it comes from.
-        info: The form of the samples.
-        seed: Of weights and batches.
-        name: Of the random streams.
-        turns: How many times as long as usual it learns.
-    """
-    steps = turns * _STEPS
-    sources, counts = np.unique(source, return_counts=True)
-    share = np.zeros(int(sources.max()) + 1)
-    share[sources] = 1 / (len(sources) * counts)
-    drawn = stream(seed, "attacker", name).choice(
-        len(source), size=(steps, _BATCH), p=share[source]
-    )
-    truth = torch.from_numpy(source)
-    with torch.random.fork_rng(devices=[]), one_thread():
-        torch.manual_seed(derive(seed, "attacker", name, "network"))
-        network = judging_network(info.shape, len(share))
-        optimizer = torch.optim.Adam(network.parameters(), _LR)
-        for step, batch in enumerate(drawn):
-            optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
-            loss = functional.cross_entropy(network(x[batch]), truth[batch])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return network.eval()
-
-
-@torch.inference_mode()
-def named_source(attacker: nn.Module, x: Tensor) -> Numbers:
-    """Return the number of the client that an attacker takes each sample for."""
-    with one_thread():
-        found: Numbers = torch.cat(
-            [attacker(part).argmax(1) for part in torch.split(x, BATCH)]
-        ).numpy()
-    return found
-
-
-def guessed_source(labels: Sequence[Numbers], asked: Numbers) -> Numbers:
-    """Return whose samples are, as far as their labels alone tell.
-
-    Args:
-        labels: For each client the labels of its training samples.
-        asked: Labels of the samples in question.
-    """
-    classes = 1 + max(int(found.max(initial=0)) for found in (*labels, asked))
-    shares = [np.bincount(found, minlength=classes) / max(1, len(found)) for found in labels]
-    guess: Numbers = np.argmax(np.stack(shares), axis=0)[asked]
-    return guess
-
-
-# -- scoring
+from duotone.seeding import stream
 
 
 class RestyledPair(TypedDict, total=False):
@@ -255,34 +51,6 @@ class RestyleResult:
 
     scores: dict[str, Score]
     pairs: list[RestyledPair]
-
-
-def find_stylists(
-    chosen: Sequence[str],
-    serving: Serving,
-    population: Population,
-    states: ClientStates,
-    backend: Backend,
-    *,
-    shown: int,
-    tested: int = SAMPLES,
-    redrawn: bool = False,
-) -> list[Stylist]:
-    """Let some clients take their styles off.
-
-    Args:
-        chosen: The clients.
-        serving: How they get their models.
-        population: Every client's samples.
-        states: The members' states.
-        backend: Where to compute.
-        shown: Training samples of each, for the informed attacker.
-        tested: Test samples of each, to be judged.
-        redrawn: Whether no stroke of the samples may be left.
-    """
-    job = TakeOffJob(serving, {"train": shown, "test": tested}, serving.info.seed, redrawn)
-    found = by_client(job, chosen, population, states, backend)
-    return [found[client] for client in chosen]
 
 
 def restyle_scores(
@@ -333,7 +101,7 @@ def restyle_scores(
             if not is_judged_by_swaps:
                 is_new = bool(newcomers & set(pair))
                 reader = for_newcomers if is_new and for_newcomers is not None else judges
-                found[pair] |= _read(reader, population, pair, x)
+                found[pair] |= read_restyled(reader, population, pair, x)
     originals = {
         source.client: _named(attackers["attacker"], originals_of(source, population, "test"), i)
         for i, source in enumerate(stylists)
@@ -353,62 +121,12 @@ def restyle_scores(
     return RestyleResult(known, [_row(pair, agreed) for pair, agreed in found.items()])
 
 
-def drawn_as(
-    method: Method, model: nn.Module, source: Stylist, target: Stylist, split: Split, seed: int
-) -> Tensor:
-    """Return a client's samples as another would have them.
-
-    Args:
-        method: What was trained.
-        model: The target's.
-        source: Whose samples.
-        target: Whose style.
-        split: Which samples.
-        seed: Of the choice of styles.
-    """
-    names = (source.client, target.client, split)
-    return put_on(method, model, source.content[split], target.styles, seed, *names)
-
-
-def originals_of(stylist: Stylist, population: Population, split: Split) -> Tensor:
-    """Return the samples that a client took its style off."""
-    return population.data(stylist.client, split).first(len(stylist.content[split])).x
-
-
-def attacker_by_originals(
-    stylists: Sequence[Stylist], population: Population, seed: int, *, turns: int = 1
-) -> nn.Module:
-    """Train an attacker on real training samples."""
-    parts = [
-        population.data(stylist.client).first(SHOWN // len(stylists)).x for stylist in stylists
-    ]
-    source = np.repeat(np.arange(len(parts)), [len(x) for x in parts])
-    return train_attacker(torch.cat(parts), source, population.info, seed, "real", turns=turns)
-
-
-def attacker_by_restyled(
-    method: Method,
-    sources: Sequence[Stylist],
-    targets: Sequence[Stylist],
-    info: DataInfo,
-    seed: int,
-) -> nn.Module:
-    """Train an attacker on training samples that were re-styled, and whose source it is told."""
-    parts: list[Tensor] = []
-    for target in targets:
-        model = method.load(target.params, info).eval()
-        parts += [drawn_as(method, model, source, target, "train", seed) for source in sources]
-    numbers = np.tile(np.arange(len(sources)), len(targets))
-    source = np.repeat(numbers, [len(x) for x in parts])
-    return train_attacker(torch.cat(parts), source, info, seed, "informed", turns=2)
-
-
 def _named(attacker: nn.Module, x: Tensor, number: int) -> Agreement:
     named = named_source(attacker, x).astype(np.float64)
     return agreement("kinds", np.full(len(x), float(number)), named)
 
 
-def _read(judges: Judges, population: Population, pair: Pair, x: Tensor) -> Agreements:
+def read_restyled(judges: Judges, population: Population, pair: Pair, x: Tensor) -> Agreements:
     """Judge whether samples show their source's labels in their target's style."""
     source, target = pair
     rows = population.partition[source].test[: len(x)]
@@ -483,156 +201,3 @@ def _scores(
 def _row(pair: Pair, agreed: Agreements) -> RestyledPair:
     shares = {name: found.value for name, found in agreed.items() if found.value is not None}
     return cast(RestyledPair, {"source": pair[0], "target": pair[1], **shares})
-
-
-# -- anonymising
-
-
-class Named(NamedTuple):
-    """How often an attacker names one client: of its own samples, and of those of others."""
-
-    own: float
-    others: float
-
-
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """What samples of one client give away when they are drawn as another would have them.
-
-    Measured on test samples, which neither attacker has learnt from.
-
-    Attributes:
-        source: Whose samples they are.
-        target: Whose style they get.
-        samples: How many of the source's were judged.
-        others: How many of other clients' were.
-        clients: How many clients the attackers tell apart.
-        label_kept: Share judged to show the label of the original; R² where labels are numbers.
-        label_read: The same of the originals.
-        original: How often the source is named for originals, by an attacker who learnt from such.
-        attacker: The same attacker, for re-styled samples.
-        informed: An attacker who learnt from re-styled samples with their true source.
-        by_label: How often labels alone name it.
-    """
-
-    source: str
-    target: str
-    samples: int
-    others: int
-    clients: int
-    label_kept: float | None
-    label_read: float | None
-    original: Named
-    attacker: Named
-    informed: Named
-    by_label: Named
-
-    @property
-    def chance(self) -> float:
-        """How often a blind guess names the source."""
-        return 1 / self.clients
-
-    @property
-    def is_found(self) -> bool:
-        """Whether one of the attackers names the source more often for its own samples.
-
-        By more than two standard errors of the difference.
-        """
-        return any(self._differs(named) for named in (self.attacker, self.informed))
-
-    def _differs(self, named: Named) -> bool:
-        error = named.own * (1 - named.own) / self.samples
-        error += named.others * (1 - named.others) / self.others
-        return named.own - named.others > 2 * math.sqrt(error)
-
-    def as_json(self) -> dict[str, object]:
-        """Return everything by name, for machines."""
-        named = ("original", "attacker", "informed", "by_label")
-        plain = ("source", "target", "samples", "clients", "label_kept", "label_read", "chance")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            **{name: getattr(self, name)._asdict() for name in named},
-            "is_found": self.is_found,
-            "statement": self.statement,
-        }
-
-    @property
-    def statement(self) -> str:
-        """What was measured, in sentences."""
-
-        def said(named: Named) -> str:
-            return f"{named.own:.0%} of them ({named.others:.0%} of others' samples)"
-
-        kept = ""
-        if self.label_kept is not None and self.label_read is not None:
-            kept = (
-                f" The label is read from {self.label_kept:.0%} of them, "
-                f"from {self.label_read:.0%} of the originals."
-            )
-        end = (
-            "The source can still be told: this is no anonymity."
-            if self.is_found
-            else "These attackers find no more than others' samples give; a better one may. This "
-            "is a measurement, no guarantee."
-        )
-        return (
-            f"{self.samples} held-out samples of client {self.source}, drawn as client "
-            f"{self.target} would have them.{kept} Among {self.clients} clients, an attacker who "
-            f"knows real samples names client {self.source} for {said(self.attacker)}; of the "
-            f"originals it was {self.original.own:.0%}, chance is {self.chance:.0%}. An attacker "
-            f"who knows the method as well names it for {said(self.informed)}. Labels alone: "
-            f"{said(self.by_label)}. {end}"
-        )
-
-
-def exposure(
-    method: Method,
-    judges: Judges,
-    stylists: Sequence[Stylist],
-    source: str,
-    target: str,
-    population: Population,
-    seed: int,
-) -> Exposure:
-    """Measure what a client's samples give away when they are drawn as another would have them.
-
-    Both attackers know samples of all these clients. The informed one learns from everybody's
-    training samples drawn as the target would have them, the target's own among them.
-    """
-    number = {stylist.client: place for place, stylist in enumerate(stylists)}
-    wearer = stylists[number[target]]
-    real = attacker_by_originals(stylists, population, seed, turns=2)
-    informed = attacker_by_restyled(method, stylists, [wearer], population.info, seed)
-    model = method.load(wearer.params, population.info).eval()
-    tests = [originals_of(stylist, population, "test") for stylist in stylists]
-    redrawn = [drawn_as(method, model, one, wearer, "test", seed) for one in stylists]
-    own = number[source]
-
-    def named(answers: Sequence[Numbers]) -> Named:
-        hits = [found == own for found in answers]
-        rest = np.concatenate([hit for place, hit in enumerate(hits) if place != own])
-        return Named(float(hits[own].mean()), float(rest.mean()))
-
-    y, partition = population.dataset.y, population.partition
-    by_label = Named(1 / len(stylists), 1 / len(stylists))
-    if population.info.task == "classes":
-        labels = [y[partition[stylist.client].train] for stylist in stylists]
-        asked = [
-            y[partition[stylist.client].test[: len(x)]]
-            for stylist, x in zip(stylists, tests, strict=True)
-        ]
-        by_label = named([guessed_source(labels, some) for some in asked])
-    pair = (source, target)
-    return Exposure(
-        source,
-        target,
-        len(tests[own]),
-        sum(len(x) for x in tests) - len(tests[own]),
-        len(stylists),
-        _read(judges, population, pair, redrawn[own])["label_kept"].value,
-        _read(judges, population, pair, tests[own])["label_kept"].value,
-        named([named_source(real, x) for x in tests]),
-        named([named_source(real, x) for x in redrawn]),
-        named([named_source(informed, x) for x in redrawn]),
-        by_label,
-    )

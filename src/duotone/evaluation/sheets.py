@@ -18,7 +18,7 @@ from duotone.evaluation.clients import Serving, by_client
 from duotone.evaluation.decoding import SAMPLES, Codes, Holder, choose_holders, decode_codes
 from duotone.evaluation.generation import GRID, GenerationResult, SampleJob, Samples
 from duotone.evaluation.judges import styles_of
-from duotone.evaluation.restyle import Stylist, drawn_as, originals_of
+from duotone.evaluation.stylists import Stylist, drawn_as, originals_of
 from duotone.federation.backends import Backend
 from duotone.federation.engine import ClientStates
 from duotone.federation.method import Decodes, Method

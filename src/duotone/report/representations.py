@@ -231,19 +231,9 @@ def swaps_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
 
 def generation_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
     """Return what judges read from generated samples; ``None`` if none were generated."""
-    names = [name for name in _GENERATED if f"generate.{name}" in scores]
-    if not names:
+    rows = _judged(scores, "generate", _GENERATED)
+    if not rows:
         return None
-    rows = tuple(
-        (
-            _GENERATED[name],
-            _plain(scores[f"generate.{name}"]),
-            _plain(scores.get(f"generate.{name}.{'floor' if name == 'fd' else 'judge'}")),
-            _plain(scores.get(f"generate.{name}.chance")),
-            _plain(scores.get(f"generate.{name}.newcomers")),
-        )
-        for name in names
-    )
     note = "Samples that members' models generate, read by judges that were trained on real "
     note += "samples. Chance is what samples would get that ignore the question. The Fréchet "
     note += "distance is in the features of these judges: not comparable between data sets."
@@ -253,19 +243,9 @@ def generation_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | No
 
 def restyle_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
     """Return what judges and attackers read from re-styled samples; ``None`` if there are none."""
-    names = [name for name in _RESTYLED if f"restyle.{name}" in scores]
-    if not names:
+    rows = _judged(scores, "restyle", _RESTYLED)
+    if not rows:
         return None
-    rows = tuple(
-        (
-            _RESTYLED[name],
-            *(
-                _plain(scores.get(f"restyle.{name}{end}"))
-                for end in ("", ".judge", ".chance", ".newcomers")
-            ),
-        )
-        for name in names
-    )
     note = "Members' test samples drawn as other members would have them. An attacker says whose a "
     note += "sample is; chance is what labels alone tell. Samples that fool the first attacker and "
     note += "not the second look like another client's and are not anonymous."
@@ -278,38 +258,53 @@ def restyle_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
 def restyled_pairs(folder: Path) -> PlainTable | None:
     """Return the same for every pair of clients; ``None`` if nothing was re-styled."""
     pairs = restyle_pairs(folder)
-    shown = [name for name in _RESTYLED if any(name in row for row in pairs)]
-    if not shown:
-        return None
-    rows = tuple(
-        (
-            f"{row['source']} as {row['target']}",
-            *(NOTHING if row.get(name) is None else f"{row[name]:.2f}" for name in shown),
-        )
-        for row in pairs
-    )
-    heads = ("client", *(f">{_RESTYLED[name]}" for name in shown))
     note = "Where all are of one style, the style of the target says nothing."
-    return PlainTable("Re-styled samples, pair by pair", heads, rows, note)
+    names = [f"{row['source']} as {row['target']}" for row in pairs]
+    return _listed("Re-styled samples, pair by pair", names, pairs, _RESTYLED, note)
 
 
 def generation_clients(folder: Path) -> PlainTable | None:
     """Return the same for every single client; ``None`` if nothing was generated."""
     clients = generated_clients(folder)
-    names = {"fd": "Fréchet distance", "floor": "of real samples", **_GENERATED}
-    shown = [name for name in names if any(name in row for row in clients)]
+    words = {"fd": "Fréchet distance", "floor": "of real samples", **_GENERATED}
+    note = "Distances of different clients cannot be compared, each only with that of real samples."
+    names = [f"{row['kind']} {row['client']} ({row['style']})" for row in clients]
+    return _listed("Generated samples, client by client", names, clients, words, note)
+
+
+def _judged(
+    scores: Mapping[str, Mapping[str, Any]], prefix: str, words: Mapping[str, str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return a row for each score that is there, with what stands beside it."""
+    return tuple(
+        (
+            words[name],
+            *(
+                _plain(scores.get(f"{prefix}.{name}{end}"))
+                for end in ("", ".floor" if name == "fd" else ".judge", ".chance", ".newcomers")
+            ),
+        )
+        for name in words
+        if f"{prefix}.{name}" in scores
+    )
+
+
+def _listed(
+    title: str,
+    names: Sequence[str],
+    found: Sequence[Mapping[str, Any]],
+    words: Mapping[str, str],
+    note: str,
+) -> PlainTable | None:
+    """Return a table with a row for each finding; ``None`` if there is nothing to show."""
+    shown = [name for name in words if any(name in row for row in found)]
     if not shown:
         return None
     rows = tuple(
-        (
-            f"{row['kind']} {row['client']} ({row['style']})",
-            *(NOTHING if row.get(name) is None else f"{row[name]:.2f}" for name in shown),
-        )
-        for row in clients
+        (name, *(NOTHING if row.get(key) is None else f"{row[key]:.2f}" for key in shown))
+        for name, row in zip(names, found, strict=True)
     )
-    heads = ("client", *(f">{names[name]}" for name in shown))
-    note = "Distances of different clients cannot be compared, each only with that of real samples."
-    return PlainTable("Generated samples, client by client", heads, rows, note)
+    return PlainTable(title, ("client", *(f">{words[key]}" for key in shown)), rows, note)
 
 
 def _plain(score: Mapping[str, Any] | None) -> str:

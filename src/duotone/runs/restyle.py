@@ -11,19 +11,12 @@ from torch import Tensor
 
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError
+from duotone.evaluation.attackers import SHOWN
 from duotone.evaluation.decoding import choose_holders
+from duotone.evaluation.exposure import Exposure, exposure
 from duotone.evaluation.judges import train_judges
-from duotone.evaluation.restyle import (
-    SHOWN,
-    Exposure,
-    exposure,
-    find_stylists,
-    own_styles,
-    put_on,
-    restyles,
-    taken_off,
-)
 from duotone.evaluation.sheets import pixels
+from duotone.evaluation.stylists import find_stylists, own_styles, put_on, restyles, taken_off
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.methods import METHODS

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from duotone.data.dataset import Array
+from duotone.evaluation.attackers import SHOWN
 from duotone.evaluation.clients import Row, Serving
 from duotone.evaluation.concepts import (
     Concepts,
@@ -19,14 +20,9 @@ from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.generation import GenerationResult, asks_labels, generation_scores
 from duotone.evaluation.judges import train_judges
 from duotone.evaluation.latents import collect_latents
-from duotone.evaluation.restyle import (
-    SHOWN,
-    RestyleResult,
-    find_stylists,
-    restyle_scores,
-    restyles,
-)
+from duotone.evaluation.restyle import RestyleResult, restyle_scores
 from duotone.evaluation.sheets import Sheet, draw_sheets, generation_sheets, restyle_sheet
+from duotone.evaluation.stylists import find_stylists, restyles
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
