@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from duotone.evaluation.latents import collect_latents
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.store import Shelf
 from duotone.methods.fedavg import FedAvg
 from duotone.methods.fedavg_ft import FedAvgFT
 from duotone.models.classifiers import cnn_bn
@@ -92,6 +95,30 @@ def test_fine_tuning_changes_the_model_and_zero_epochs_is_fedavg(population, tra
     tuned = FedAvgFT(FedAvgFT.Config(finetune_epochs=2), cnn_bn)
     assert EvaluateJob(serving)(same, population, ClientTask("c0", None)) == plain
     assert EvaluateJob(serving)(tuned, population, ClientTask("c0", None))["loss"] != plain["loss"]
+
+
+class Counting(FedAvgFT):
+    """Counts how often it is asked to adapt to samples."""
+
+    asked = 0
+
+    def adapt(self, server, client, data, info):
+        self.asked += data is not None
+        return super().adapt(server, client, data, info)
+
+
+@pytest.mark.parametrize("client", ["c0", "c3"])
+def test_with_a_shelf_a_client_adapts_once_and_answers_as_it_would_without(
+    population, trained, tmp_path, client
+):
+    _, _, serving = trained
+    method = Counting(FedAvgFT.Config(), cnn_bn)
+    plain = replace(serving, rule="few-shot")
+    shelved = replace(plain, shelf=Shelf(tmp_path))
+    task = ClientTask(client, None)
+    answers = [EvaluateJob(s)(method, population, task) for s in (plain, shelved, shelved)]
+    assert answers[0] == answers[1] == answers[2]
+    assert method.asked == 2
 
 
 def test_a_limit_chooses_the_same_clients_every_time():

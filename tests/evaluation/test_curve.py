@@ -10,6 +10,7 @@ from duotone.evaluation.clients import Serving, evaluate
 from duotone.evaluation.curve import curve_points, newcomer_curve
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.store import Shelf
 from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 
@@ -77,14 +78,16 @@ class Watched:
         return self.inner.map_clients(job, tasks)
 
 
-def curve_of(name, shots, *, rule=None, shots_of_last=None):
+def curve_of(name, shots, *, rule=None, shots_of_last=None, shelf=None):
     """Return method, the last evaluation, the curve after it and the points computed for it."""
     population = make_population(members=2, newcomers=2, samples=8)
     kind = METHODS.load(name)
     method = kind(kind.Config(epochs=1), cnn_bn)
     states = MemoryStates()
     (last,) = federate(method, population, rounds=1, states=states)
-    serving = Serving(last.server, last.info, rule or method.newcomer_rules[0], shots_of_last)
+    serving = Serving(
+        last.server, last.info, rule or method.newcomer_rules[0], shots_of_last, shelf=shelf
+    )
     backend = Watched(Serial(method, population))
     rows = evaluate(serving, list(population.partition), population, states, backend)
     backend.asked.clear()
@@ -124,4 +127,13 @@ def test_the_last_evaluation_may_have_been_any_point_of_the_curve():
     final = {row.client: row.value for row in rows if row.metric == "accuracy"}
     assert {r.client: r.value for r in curve if r.metric == "accuracy@3"} == {
         client: final[client] for client in ("c2", "c3")
+    }
+
+
+def test_what_was_kept_of_the_last_evaluation_is_not_taken_for_another_point(tmp_path):
+    _, _, plain, _ = curve_of("fedavg-ft", [1], rule=FEW)
+    _, _, shelved, _ = curve_of("fedavg-ft", [1], rule=FEW, shelf=Shelf(tmp_path))
+    assert shelved == plain
+    assert {row.value for row in plain if row.metric == "accuracy@1"} != {
+        row.value for row in plain if row.metric == "accuracy@all"
     }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotone.errors import CheckpointError
-from duotone.federation.store import FolderStore, _file_stem, write_atomically
+from duotone.federation.store import FolderStore, Shelf, _file_stem, write_atomically
 from duotone.types import ClientState, ServerState
 
 
@@ -151,3 +151,15 @@ def test_every_client_name_gets_a_file_of_its_own(names):
     stems = [_file_stem(name) for name in names]
     assert len(set(stems)) == len(stems)
     assert all("/" not in stem and "\0" not in stem and len(stem) < 200 for stem in stems)
+
+
+def test_a_shelf_gives_back_what_a_client_put_there_and_nothing_else(tmp_path):
+    shelf = Shelf(tmp_path)
+    assert shelf.get("b/ü") is None
+    shelf.put("b/ü", state(2))
+    shelf.put("b/ü", state(3))
+    found = shelf.get("b/ü")
+    assert torch.equal(found.local["head"], torch.full((2, 2), 3.0))
+    assert torch.equal(found.extra["step"], torch.tensor(3))
+    assert shelf.get("b") is None
+    assert len(list(tmp_path.iterdir())) == 1

@@ -16,6 +16,7 @@ from duotone.federation.backends import Backend, ClientJob, ClientTask
 from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
 from duotone.federation.method import Decodes, Method
 from duotone.federation.personalise import Personalisation, personalised
+from duotone.federation.store import Shelf
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import ClientData, Kind, NewcomerRule, Params, RoundInfo, ServerState, Split
@@ -46,6 +47,7 @@ class Serving:
         rule: What newcomers start from.
         shots: Samples a newcomer has, if not all of its training samples.
         chosen: How clients adjust their models to their inputs, if they do.
+        shelf: Where adapted states are kept for the next question about the same clients.
     """
 
     server: ServerState
@@ -53,6 +55,7 @@ class Serving:
     rule: NewcomerRule
     shots: int | None = None
     chosen: Personalisation | None = None
+    shelf: Shelf | None = None
 
     def model(self, method: Method, population: Population, task: ClientTask) -> nn.Module:
         """Return the client's model, in evaluation mode."""
@@ -65,14 +68,16 @@ class Serving:
         rule allows; it has never been seen, so nothing else is known of it.
         """
         data = population.data(task.client).to(method.device)
-        allowed: ClientData | None = data
-        with client_randomness(self.info, task.client):
-            if population.partition[task.client].kind == "member":
-                stored = member_state(method, self.server, task, self.info)
-                state = method.adapt(self.server, stored, data, self.info)
-            else:
-                allowed = self._allowed(data)
-                state = method.adapt(self.server, None, self._used(method, allowed), self.info)
+        is_member = population.partition[task.client].kind == "member"
+        allowed = data if is_member else self._allowed(data)
+        state = None if self.shelf is None else self.shelf.get(task.client)
+        if state is None:
+            used = allowed if is_member else self._used(method, allowed)
+            with client_randomness(self.info, task.client):
+                stored = member_state(method, self.server, task, self.info) if is_member else None
+                state = method.adapt(self.server, stored, used, self.info)
+            if self.shelf is not None:
+                self.shelf.put(task.client, state)
         params = method.personal(self.server, state)
         if self.chosen is None or allowed is None:
             return params

@@ -70,7 +70,7 @@ def newcomer_curve(
     for name, point in curve_points(rules, shots).items():
         if point not in scored:
             rule, count = point
-            there = replace(serving, rule=rule, shots=count)
+            there = replace(serving, rule=rule, shots=count, shelf=None)
             found = evaluate(there, newcomers, population, states, backend)
             scored[point] = [row for row in found if row.metric == metric]
         rows += [replace(row, metric=f"{metric}@{name}") for row in scored[point]]

@@ -115,14 +115,7 @@ class FolderStore:
             path.unlink()
 
     def _write(self, name: str, first: Params, extra: Params) -> None:
-        # Safetensors wants contiguous tensors that own their memory, and two names may share one.
-        parts = {"main": first, "extra": extra}
-        tensors = {
-            f"{part}/{key}": tensor.clone(memory_format=torch.contiguous_format)
-            for part, params in parts.items()
-            for key, tensor in params.items()
-        }
-        content = save_tensors(tensors)
+        content = _packed(first, extra)
         with disk_errors(self.folder / name), open(self.folder / name, "wb") as file:
             file.write(content)
             file.flush()
@@ -139,18 +132,59 @@ class FolderStore:
                     f"The checkpoint {path} is damaged (its checksum differs); restore it from a "
                     "copy, or start the run anew."
                 )
-            tensors = load_tensors(content)
+            return _unpacked(content)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
-        main, extra = (
-            {
-                key.removeprefix(part): tensor
-                for key, tensor in tensors.items()
-                if key.startswith(part)
-            }
-            for part in ("main/", "extra/")
-        )
-        return main, extra
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Client states that were costly to compute and are needed more than once.
+
+    In a folder, so that workers share them and memory does not grow with the number of clients.
+
+    Attributes:
+        folder: An empty folder of its own, such as a temporary one.
+    """
+
+    folder: Path
+
+    def get(self, client: str) -> ClientState | None:
+        """Return the state a client put here, or ``None``."""
+        path = self._path(client)
+        return ClientState(*_unpacked(path.read_bytes())) if path.exists() else None
+
+    def put(self, client: str, state: ClientState) -> None:
+        """Keep a client's state."""
+        path = self._path(client)
+        part = path.with_suffix(".part")
+        with disk_errors(path):
+            part.write_bytes(_packed(state.local, state.extra))
+            os.replace(part, path)
+
+    def _path(self, client: str) -> Path:
+        return self.folder / f"{_file_stem(client)}.safetensors"
+
+
+def _packed(first: Params, extra: Params) -> bytes:
+    # Safetensors wants contiguous tensors that own their memory, and two names may share one.
+    parts = {"main": first, "extra": extra}
+    tensors = {
+        f"{part}/{key}": tensor.clone(memory_format=torch.contiguous_format)
+        for part, params in parts.items()
+        for key, tensor in params.items()
+    }
+    content: bytes = save_tensors(tensors)
+    return content
+
+
+def _unpacked(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    tensors = load_tensors(content)
+    main, extra = (
+        {key.removeprefix(part): tensor for key, tensor in tensors.items() if key.startswith(part)}
+        for part in ("main/", "extra/")
+    )
+    return main, extra
 
 
 def _read_manifest(path: Path) -> Manifest:

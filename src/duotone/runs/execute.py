@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
@@ -27,7 +29,7 @@ from duotone.federation.engine import (
     size_in_bytes,
 )
 from duotone.federation.method import Generates
-from duotone.federation.store import FolderStore
+from duotone.federation.store import FolderStore, Shelf
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
@@ -129,7 +131,8 @@ def _train(
         observer.run_started(folder, plan, done)
     folder.log(f"starting after round {done} of {config.rounds}")
 
-    with make_backend(plan, say) as backend:
+    with make_backend(plan, say) as backend, TemporaryDirectory() as at_the_end:
+        shelf = Shelf(Path(at_the_end))
         for result in federate(
             plan.method,
             population,
@@ -148,6 +151,8 @@ def _train(
             is_due = number % config.evaluate_every == 0 or number == config.rounds
             if is_due:
                 serving = Serving(result.server, result.info, plan.rule, config.shots)
+                if number == config.rounds:  # many more questions follow then
+                    serving = replace(serving, shelf=shelf)
                 if config.personalise != "none":
                     elected = vote(serving, plan.ways, population, store, backend)
                     serving = replace(serving, chosen=elected.chosen)
@@ -176,11 +181,16 @@ def _train(
                 observer.round_committed(Progress(number, config.rounds, scores, is_due))
             if stop_requested() and number < config.rounds:
                 raise Interrupted
-        _finish(folder, plan, store, clients, backend)
+        _finish(folder, plan, store, clients, backend, shelf)
 
 
 def _finish(
-    folder: RunFolder, plan: Plan, store: FolderStore, clients: Sequence[str], backend: Backend
+    folder: RunFolder,
+    plan: Plan,
+    store: FolderStore,
+    clients: Sequence[str],
+    backend: Backend,
+    shelf: Shelf,
 ) -> None:
     """Write what is known at the end; doing it again changes nothing."""
     config, manifest = plan.config, store.manifest
@@ -189,7 +199,7 @@ def _finish(
     scores = summarise(table)
     elected = last_election(store)
     if config.latents:
-        serving = last_serving(plan, store)
+        serving = replace(last_serving(plan, store), shelf=shelf)
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
