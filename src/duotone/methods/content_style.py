@@ -4,9 +4,9 @@ Le Peng, Gaoxiang Luo, Andrew Walker: *Feature Disentanglement for Covariate Shi
 Federated Learning*; the networks are those of MUNIT (Huang et al. 2018), made smaller.
 
 **Shared:** the content encoder, the classifier, which is given content alone, and the decoder.
-**Local:** the style encoder, and in ``duotone`` the map from a style to the decoder's AdaIN layers.
-**Explains:** what an image would look like from another client, and that a prediction rests on
-content alone.
+**Local:** the style encoder, and in ``duotone`` what makes a picture of its codes: the map to the
+decoder's AdaIN layers, and the decoder's last layer. **Explains:** what an image would look like
+from another client, and that a prediction rests on content alone.
 
 =====================  ==============================================================
 paper                  code
@@ -24,16 +24,17 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 without labels (label-free), which changes no prediction. There are no buffers.
 
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
-so. ``duotone`` enforces the split by three terms, each a setting that ``paper`` has off:
+so. ``duotone`` enforces the split by two terms, each a setting that ``paper`` has off:
 
-* ``restyle``: the content encoder is given half of the images in random colours; the style
-  encoder sees them as they are, and so they are to be drawn. What the random colours hide
+* ``restyle``: the content encoder is given half of the images in random colours and textures; the
+  style encoder sees them as they are, and so they are to be drawn. What the random colours hide
   (polarity, which InstanceNorm leaves in the content) can only come from the style.
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
-  classified as what they show. No style leaves a client for that.
-* ``cycle``: content and style of such an image, encoded again, are those it was drawn from.
+  classified as what they show. No style leaves a client for that, and the decoder, which could make
+  its own task easy, learns nothing from it.
 
-Besides, members fit their style to the averaged decoder at the end, and keep the map that reads it.
+Besides, members keep what turns a style into a picture (the map that reads its code, the last layer
+that mixes the pixels), and fit it to the averaged decoder at the end.
 
 *Deviations*, where the paper is silent: widths, a style of 8 dimensions, α, one residual block,
 clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
@@ -69,17 +70,15 @@ class ContentStyleConfig(MethodSettings):
     """Settings of content–style FL."""
 
     variant: Literal["duotone", "paper"] = "duotone"
-    """The split enforced by restyling, swaps and cycles, or Eq. (2) alone as printed."""
+    """The split enforced by restyling and swaps, or Eq. (2) alone as printed."""
     alpha: float | None = Field(None, ge=0)
     """Weight of reconstruction; by default the variant's, 0 leaves the classifier alone."""
-    restyle: Literal["none", "polarity", "colour"] | None = None
+    restyle: Literal["none", "polarity", "colour", "texture"] | None = None
     """How half of the images for the content encoder are changed; by default the variant's."""
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
-    cycle: float | None = Field(None, ge=0)
-    """Weight of finding content and style of such images again; by default the variant's."""
-    mapping: Literal["shared", "local"] | None = None
-    """Whether the map from style to AdaIN is shared, as printed, or local, as in duotone."""
+    palette: Literal["shared", "local"] | None = None
+    """Whether what makes a picture of a style is shared, as printed, or local, as in duotone."""
     style_dim: int = Field(8, ge=1)
     """Dimensions of the style."""
     style_epochs: int = Field(10, ge=0)
@@ -98,6 +97,11 @@ class ContentStyleConfig(MethodSettings):
     """Passes over a client's training samples in a round."""
 
 
+CELLS = (2, 4, 8, 14)
+"""Cells a side of the noise that makes a texture, from a gradient to a grain."""
+MOST_CLOUDED = 0.6
+"""How much of a level may be texture."""
+
 # -- terms
 
 
@@ -106,41 +110,46 @@ def reconstruction(drawn: Tensor, x: Tensor) -> Tensor:
     return functional.mse_loss(2 * drawn, 2 * x)
 
 
-def cycle_error(found: Latents, given: Latents) -> Tensor:
-    """Return how far content and style of an image are from those it was drawn from.
-
-    Mean absolute errors, relative to the mean size of what was given, which takes no gradient:
-    codes cannot become alike by shrinking.
-    """
-
-    def error(one: Tensor, other: Tensor) -> Tensor:
-        fixed = other.detach()
-        return (one - fixed).abs().mean() / (fixed - fixed.mean(0)).abs().mean().clamp(min=1e-6)
-
-    return error(found.shared, given.shared) + error(found.local, given.local)
-
-
 def recoloured(x: Tensor, black: Tensor, white: Tensor) -> Tensor:
     """Return images whose black and white, in every channel, are other levels.
 
     Args:
         x: Images with pixels in [0, 1].
-        black: What 0 becomes ``(samples, channels)``.
+        black: What 0 becomes, for each channel of each image or for each of its pixels.
         white: What 1 becomes; below black the channel is inverted.
     """
-    black, white = black[:, :, None, None], white[:, :, None, None]
     return black + (white - black) * x
 
 
 def random_levels(samples: int, channels: int) -> tuple[Tensor, Tensor]:
     """Draw black and white, at least 0.3 apart, either of them the brighter one."""
-    span = 0.3 + 0.7 * torch.rand(samples, channels)
-    low = (1 - span) * torch.rand(samples, channels)
-    is_negative = torch.rand(samples, channels) < 0.5
+    span = 0.3 + 0.7 * torch.rand(samples, channels, 1, 1)
+    low = (1 - span) * torch.rand(samples, channels, 1, 1)
+    is_negative = torch.rand(samples, channels, 1, 1) < 0.5
     return low + span * is_negative, low + span * ~is_negative
 
 
+def random_clouds(shape: torch.Size) -> Tensor:
+    """Draw smooth textures for some images: coarse noise between 0 and 1, enlarged."""
+    cells = CELLS[int(torch.randint(len(CELLS), ()))]
+    noise = torch.rand(*shape[:2], cells, cells)
+    return functional.interpolate(noise, shape[2:], mode="bilinear")
+
+
+def random_textures(shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """Draw black and white that vary from pixel to pixel, in some images more than in others."""
+    strength = MOST_CLOUDED * torch.rand(shape[0], 1, 1, 1)
+    black, white = (
+        torch.lerp(level, random_clouds(shape), strength) for level in random_levels(*shape[:2])
+    )
+    return black, white
+
+
 # -- the method
+
+STYLE = ("style.",)
+PALETTE = ("mapping.", "decoder.pixels.")
+"""The map from a style's code to AdaIN, and the layer that mixes the pixels."""
 
 
 class ContentStyleFL(Method):
@@ -160,8 +169,8 @@ class ContentStyleFL(Method):
         return ContentStyle(data, self.config.style_dim)
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
-        """Keep the style encoder, and the map that reads its codes unless that is shared."""
-        local = ("style.",) if self._option("mapping") == "shared" else ("style.", "mapping.")
+        """Keep the style encoder, and what makes a picture of its codes unless that is shared."""
+        local = STYLE if self._option("palette") == "shared" else (*STYLE, *PALETTE)
         return super().is_shared(name, owner) and not name.startswith(local)
 
     def client_update(
@@ -216,20 +225,18 @@ class ContentStyleFL(Method):
 
     def _loss(self, model: ContentStyle, x: Tensor, y: Tensor) -> Tensor:
         """Return Eq. (2) of a batch, with the terms that enforce the split."""
-        alpha, swap, cycle = (float(self._option(name)) for name in ("alpha", "swap", "cycle"))
+        alpha, swap = float(self._option("alpha")), float(self._option("swap"))
         content = model.content(self._restyled(x))
         value = task_loss(model.classify, content, y)
-        if not alpha and not swap and not cycle:
+        if not alpha and not swap:
             return value
         style = model.style(x)
         value = value + alpha * reconstruction(model.draw(content, style), x)
-        if not swap and not cycle:
+        if not swap:
             return value
-        other = style.roll(1, 0)  # batches are shuffled: the next image is any other
-        drawn = model.draw(content, other)
-        found = Latents(model.content(drawn), model.style(drawn))
-        value = value + swap * task_loss(model.classify, found.shared, y)
-        return value + cycle * cycle_error(found, Latents(content, other))
+        with torch.no_grad():  # batches are shuffled: the next image is any other
+            drawn = model.draw(content, style.roll(1, 0))
+        return value + swap * task_loss(model, drawn, y)
 
     def _restyled(self, x: Tensor) -> Tensor:
         """Return images of which half are restyled: those as they are must be learnt as well."""
@@ -238,12 +245,13 @@ class ContentStyleFL(Method):
         if restyle == "none":
             return x
         if restyle == "polarity":
-            black, white = torch.ones(samples, channels), torch.zeros(samples, channels)
-        else:
+            black, white = torch.ones(()), torch.zeros(())
+        elif restyle == "colour":
             black, white = random_levels(samples, channels)
-        is_kept = torch.rand(samples, 1) < 0.5
-        black, white = black.masked_fill(is_kept, 0), white.masked_fill(is_kept, 1)
-        return recoloured(x, black.to(x), white.to(x))
+        else:
+            black, white = random_textures(x.shape)
+        is_kept = torch.rand(samples, 1, 1, 1) < 0.5
+        return torch.where(is_kept.to(x.device), x, recoloured(x, black.to(x), white.to(x)))
 
     def _option(self, name: str) -> str | float:
         """Return a setting, or what the variant has where it is not given."""
@@ -257,18 +265,6 @@ class ContentStyleFL(Method):
 
 
 _DEFAULTS: dict[str, dict[str, str | float]] = {
-    "paper": {
-        "alpha": 1.0,
-        "restyle": "none",
-        "swap": 0.0,
-        "cycle": 0.0,
-        "mapping": "shared",
-    },
-    "duotone": {
-        "alpha": 4.0,
-        "restyle": "colour",
-        "swap": 0.2,
-        "cycle": 0.1,
-        "mapping": "local",
-    },
+    "paper": {"alpha": 1.0, "restyle": "none", "swap": 0.0, "palette": "shared"},
+    "duotone": {"alpha": 10.0, "restyle": "texture", "swap": 0.5, "palette": "local"},
 }
