@@ -29,7 +29,8 @@ generator and content discriminator as well, so that pictures can be asked for b
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
 get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
-lens they train their local part, while the shared one stays as it is.
+lens, or if asked to, they train their local part, while the shared one stays as it is. Then their
+style discriminator alone judges, and the tones of their lens may bend.
 
 *Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
 features, by which the head is given them at one scale, are shared like the head, and a client that
