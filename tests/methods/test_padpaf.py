@@ -226,6 +226,10 @@ def test_the_discriminators_loss_reaches_no_generator_and_the_generators_reaches
     assert gradients(method._reading_loss(model, data.x[:8], data.y[:8]), model) == {"head"}
     drawing = method._drawing_loss(model, 8, None, generator)
     assert {"generator", "vectorizer"} <= gradients(drawing, model)
+    alone = method._drawing_loss(model, 8, None, generator, by_style_alone=True)
+    reached = gradients(alone, model)
+    assert {"generator", "vectorizer"} <= reached
+    assert "content" not in reached
 
 
 def test_without_labels_the_head_learns_nothing_and_its_scale_does():
@@ -244,7 +248,9 @@ def test_the_generator_steps_once_in_so_many_turns(turns, monkeypatch):
     model, info = loaded(method, population)
     steps = []
     real = PaDPaF._drawing_loss
-    monkeypatch.setattr(PaDPaF, "_drawing_loss", lambda *args: steps.append(1) or real(*args))
+    monkeypatch.setattr(
+        PaDPaF, "_drawing_loss", lambda *args, **named: steps.append(1) or real(*args, **named)
+    )
     method._play(model, population.data("c0"), info)  # 24 samples: three batches
     assert len(steps) == 3 // turns
 
@@ -297,6 +303,36 @@ def test_a_newcomer_learns_its_own_part_and_nothing_shared_moves():
     used = method.load(method.personal(server, state), info.data).state_dict()
     changed = {name for name, tensor in before.items() if not torch.equal(used[name], tensor)}
     assert all(name.startswith("scale.") for name in changed)
+
+
+def test_a_newcomer_bends_its_tones_and_a_member_does_not():
+    method, population = make(newcomer_epochs=1), make_population()
+    info = RoundInfo(1, 2, 0, population.info)
+    server, data = method.start(info), population.data("c3").without_labels()
+    _, member = method.client_update(server, first_state(method, info), data, info)
+    assert not member.local["generator.lens.curve"].any()
+    newcomer = method.adapt(server, None, data, info)
+    assert newcomer.local["generator.lens.curve"].any()
+    _, member = method.client_update(server, first_state(method, info), data, info)
+    assert not member.local["generator.lens.curve"].any()
+
+
+def test_a_newcomers_lens_learns_fast_beside_content_that_is_fixed(monkeypatch):
+    rates = []
+    real = torch.optim.Adam
+
+    def adam(groups, lr, *args, **named):
+        if isinstance(groups[0], dict) and len(groups) > 2:
+            rates.append(sorted({round(group["lr"] / lr) for group in groups}))
+        return real(groups, lr, *args, **named)
+
+    monkeypatch.setattr(torch.optim, "Adam", adam)
+    population = make_population()
+    info, data = RoundInfo(1, 2, 0, population.info), population.data("c3")
+    for share in ("partial", "none"):
+        method = make(newcomer_epochs=2, share=share)
+        method.adapt(method.start(info), None, data, info)
+    assert rates == [[1, 8, 20]] * 2
 
 
 @pytest.mark.parametrize(

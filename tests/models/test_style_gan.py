@@ -11,6 +11,7 @@ from duotone.models.style_gan import (
     Generator,
     Lens,
     StyleVectorizer,
+    bent,
     lens_of,
     normalised,
 )
@@ -43,6 +44,35 @@ def test_two_tones_are_those_of_ground_and_ink():
     seen = lens(canvas, torch.zeros(3, 3))[:, :, 4, 4]
     assert seen[:, 0].tolist() == pytest.approx([1.0, 0.75, 0.0], abs=1e-6)
     assert seen[:, 1].tolist() == pytest.approx([0.2, 0.3, 0.6], abs=1e-6)
+
+
+def test_tones_are_bent_at_knots_and_in_between_by_interpolation():
+    # Knots at ¼, ½ and ¾; both ends, and what lies beyond them, are on the line.
+    amount = torch.tensor([-0.5, 0.0, 0.125, 0.25, 0.375, 0.75, 0.875, 1.0, 1.5])
+    curve = torch.tensor([[0.2, -0.4, 0.8], [0.0, 0.0, 0.4]])
+    first, second = bent(amount.expand(1, 2, 1, 9), curve)[0, :, 0]
+    assert first.tolist() == pytest.approx([0, 0, 0.1, 0.2, -0.1, 0.8, 0.4, 0, 0], abs=1e-6)
+    assert second.tolist() == pytest.approx([0, 0, 0, 0, 0, 0.4, 0.2, 0, 0], abs=1e-6)
+
+
+def test_a_bent_lens_can_solarize_and_what_it_shows_can_be_taken_off_again():
+    lens = Lens(1, 3)
+    with torch.no_grad():
+        lens.ink.fill_(0.0)
+        lens.curve.copy_(torch.tensor([[0.25, 0.5, 0.75]]))  # up to ¾, and down to black
+    canvas = torch.tensor([0.0, 0.5, 0.75, 0.875, 1.0]).view(5, 1, 1, 1).expand(5, 1, 8, 8)
+    seen = lens(canvas, torch.zeros(5, 3)).detach()
+    assert seen[:, 0, 4, 4].tolist() == pytest.approx([0, 0.5, 0.75, 0.375, 0], abs=1e-5)
+    found = lens.canvas(seen, torch.zeros(1, 3)).detach()[:, 0, 4, 4]
+    assert found.tolist() == pytest.approx([0, 0.5, 0.75, 0.375, 0], abs=1e-5)  # the smallest
+
+
+def test_the_curve_is_trained_only_while_it_is_asked_to():
+    lens = Lens(1, 3)
+    assert not lens.curve.requires_grad
+    with lens.bending():
+        assert lens.curve.requires_grad
+    assert not lens.curve.requires_grad
 
 
 def test_there_is_no_ink_outside_of_the_canvas():

@@ -39,6 +39,8 @@ BETAS = (0.5, 0.9)
 """Decay of Adam's moments, as in the paper."""
 NOISE = 0.01
 """Standard deviation of what is added to every pixel a discriminator sees."""
+FRAME_LR, TONES_LR = 8, 20
+"""How much faster a lens learns, its frame and the rest, where it alone has to fit the content."""
 HEAD_LR = 20
 """How much faster the head learns than the generator: the features it reads do not stand still."""
 
@@ -190,7 +192,10 @@ class GANMethod(Method):
         drawing = _chosen([model.generator, model.vectorizer], trained)
         judging = _chosen([model.content, model.style], trained)
         reading = _chosen([model.head], trained)
-        artist = torch.optim.Adam(drawing, lr, BETAS, fused=True)
+        is_fixed = trained is not None and not _chosen([model.content], trained)
+        artist = torch.optim.Adam(
+            _by_speed(model, drawing, lr) if is_fixed else drawing, lr, BETAS, fused=True
+        )
         groups: list[dict[str, Any]] = [
             {"params": judging},
             {"params": reading, "lr": HEAD_LR * lr},
@@ -219,7 +224,9 @@ class GANMethod(Method):
             _descend(critic, [*judging, *reading], loss)
             turn += 1
             if turn % turns == 0:
-                drawn = self._drawing_loss(model, len(x), ask(len(x)), generator)
+                drawn = self._drawing_loss(
+                    model, len(x), ask(len(x)), generator, by_style_alone=is_fixed
+                )
                 _descend(artist, drawing, drawn if pull is None else drawn + pull())
             return loss
 
@@ -265,19 +272,42 @@ class GANMethod(Method):
         return task_loss(model.head, features[known], y[known])
 
     def _drawing_loss(
-        self, model: ContentStyleGAN, count: int, asked: Tensor | None, generator: torch.Generator
+        self,
+        model: ContentStyleGAN,
+        count: int,
+        asked: Tensor | None,
+        generator: torch.Generator,
+        *,
+        by_style_alone: bool = False,
     ) -> Tensor:
-        """Return what generator and vectorizer minimise."""
+        """Return what generator and vectorizer minimise.
+
+        A content discriminator that is not trained has not seen these images and cannot learn to
+        know them; it would ask for those it has seen.
+        """
         draws = self.draw(model, count, generator)
         drawn = _noisy(model.draw(draws.content, draws.style, asked), generator)
-        content = model.content.judge(model.content(drawn), asked)
-        return generator_loss(content) + generator_loss(model.style.judge(model.style(drawn)))
+        style = generator_loss(model.style.judge(model.style(drawn)))
+        if by_style_alone:
+            return style
+        return generator_loss(model.content.judge(model.content(drawn), asked)) + style
 
 
 def _chosen(modules: Sequence[nn.Module], trained: set[int] | None) -> list[nn.Parameter]:
     """Return those parameters of some modules that may change."""
     every = [p for module in modules for p in module.parameters() if p.requires_grad]
     return [p for p in every if trained is None or id(p) in trained]
+
+
+def _by_speed(
+    model: ContentStyleGAN, parameters: Sequence[nn.Parameter], lr: float
+) -> list[dict[str, Any]]:
+    """Group parameters for an optimiser: those of a lens learn faster."""
+    speed: dict[int, int] = {}
+    if model.generator.lens is not None:
+        for name, parameter in model.generator.lens.named_parameters():
+            speed[id(parameter)] = FRAME_LR if name.startswith("frame") else TONES_LR
+    return [{"params": [p], "lr": lr * speed.get(id(p), 1)} for p in parameters]
 
 
 def _descend(

@@ -29,7 +29,8 @@ generator and content discriminator as well, so that pictures can be asked for b
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
 get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
-lens they train their local part, while the shared one stays as it is.
+lens, or if asked to, they train their local part, while the shared one stays as it is. Then their
+style discriminator alone judges, and the tones of their lens may bend.
 
 *Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
 features, by which the head is given them at one scale, are shared like the head, and a client that
@@ -58,6 +59,7 @@ label is not learnt in hundreds of steps; Adam starts afresh in every round; the
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Literal
 
@@ -158,14 +160,7 @@ class PaDPaF(GANMethod):
         own = {id(p) for p in self.parameters_of(model, "local")}
         if client is None and own:
             self._fit_lens(model, data.x)
-            self._play(
-                model,
-                data,
-                replace(info, round=1),  # with the learning rate of a beginner
-                trained=own,
-                epochs=self._newcomer_epochs(model),
-                phase="newcomer",
-            )
+            self._learn_style(model, data, info, own)
         # Statistics from training are those of other weights: every client's, before the average.
         refresh_statistics(model, data.x[:SCALED_BY])
         scale = {name: stored(t) for name, t in model.state_dict().items() if "scale." in name}
@@ -244,6 +239,17 @@ class PaDPaF(GANMethod):
                 f"lens={self.config.lens} has none; use variant=duotone and lens=fitted."
             )
         return lens
+
+    def _learn_style(
+        self, model: ContentStyleGAN, data: ClientData, info: RoundInfo, own: set[int]
+    ) -> None:
+        """Train a newcomer's own parameters; an epoch is to it what a round is to a member."""
+        lens, epochs = model.generator.lens, self._newcomer_epochs(model)
+        bends = self.config.share == "partial"  # else its canvas learns as well
+        with nullcontext() if lens is None or not bends else lens.bending():
+            for epoch in range(1, epochs + 1):
+                turn = replace(info, round=epoch, rounds=epochs)
+                self._play(model, data, turn, trained=own, epochs=1, phase="newcomer")
 
     def _newcomer_epochs(self, model: ContentStyleGAN) -> int:
         """Return how long a newcomer trains; after a few epochs a fitted lens alone was better."""

@@ -8,7 +8,8 @@ discriminator is a network of features with a score on top; one is for content, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -27,6 +28,10 @@ _GAIN = 4.0
 REFERENCE = 250
 """How many pictures give the statistics by which others are normalised."""
 _LABEL = 32  # dimensions of a label's vector in the generator
+_KNOTS = 3
+"""Amounts between no ink and full ink at which tones can bend."""
+_LEVELS = 33
+"""How many amounts are tried to find that of a bent tone."""
 _SPREAD = 0.35
 """Standard deviation of what is drawn on a canvas, whose edges are at −1 and 1."""
 
@@ -122,12 +127,14 @@ class LensStart(NamedTuple):
 
 
 class Lens(nn.Module):
-    """Shows what is drawn on a canvas: where, how large, turned, sharp, and in which two tones.
+    """Shows what is drawn on a canvas: where, how large, turned, sharp, and in which tones.
 
     A canvas says of each pixel and channel how much ink is there. The frame maps places of the
     picture to places of the canvas, outside of which there is no ink. A style vector moves both the
     tones and the frame. Pixels are linear in the tones, so that a client can go from light on dark
-    to dark on light without passing a picture that gives no gradient.
+    to dark on light without passing a picture that gives no gradient. Between the tones of no ink
+    and full ink is a straight line, unless a client bends it: see ``curve``, which is not trained
+    unless asked to.
 
     Args:
         channels: Of the pictures.
@@ -138,6 +145,7 @@ class Lens(nn.Module):
         super().__init__()
         self.ground = nn.Parameter(torch.zeros(channels))
         self.ink = nn.Parameter(torch.ones(channels))
+        self.curve = nn.Parameter(torch.zeros(channels, _KNOTS), requires_grad=False)
         self.frame = nn.Parameter(torch.eye(2, 3))
         self.tones_by_style = nn.Linear(style, 2 * channels, bias=False)
         self.frame_by_style = nn.Linear(style, 6, bias=False)
@@ -159,7 +167,7 @@ class Lens(nn.Module):
         blur = (self.blur + self.blur_by_style(style))[:, :, None, None]
         seen = seen + blur * (smooth - seen)
         pictures: Tensor = ground + (ink - ground) * seen
-        return pictures
+        return pictures + bent(seen, self.curve)
 
     def canvas(self, x: Tensor, style: Tensor) -> Tensor:
         """Return what a picture shows when the lens is taken off: the way back, but for the blur.
@@ -169,18 +177,40 @@ class Lens(nn.Module):
             style: One style vector for all of them.
         """
         frame, ground, ink = self._setting(style)
-        contrast = ink - ground
-        contrast = torch.where(contrast < 0, -1, 1) * contrast.abs().clamp(min=0.05)
         back = torch.linalg.pinv(frame[:, :, :2])  # a frame may be squeezed to a line
         frame = torch.cat([back, -back @ frame[:, :, 2:]], dim=2)
-        amount = ((x - ground) / contrast).clamp(0, 1)
-        return _through(amount, frame.expand(len(x), 2, 3))
+        return _through(self._amount(x, ground, ink), frame.expand(len(x), 2, 3))
+
+    def _amount(self, x: Tensor, ground: Tensor, ink: Tensor) -> Tensor:
+        """Return how much ink has the tones of a picture; of several amounts the smallest."""
+        if not bool(self.curve.any()):
+            contrast = ink - ground
+            contrast = torch.where(contrast < 0, -1, 1) * contrast.abs().clamp(min=0.05)
+            return ((x - ground) / contrast).clamp(0, 1)
+        amount, nearest = torch.zeros_like(x), torch.full_like(x, math.inf)
+        for level in torch.linspace(0, 1, _LEVELS).tolist():
+            tone = (
+                ground + (ink - ground) * level + bent(torch.full_like(ground, level), self.curve)
+            )
+            distance = (x - tone).abs()
+            amount = torch.where(distance < nearest, level, amount)
+            nearest = torch.minimum(distance, nearest)
+        return amount
 
     def _setting(self, style: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return frame, ground and ink for some style vectors."""
         frame: Tensor = self.frame + self.frame_by_style(style).view(-1, 2, 3)
         ground, ink = self.tones_by_style(style)[:, :, None, None].chunk(2, dim=1)
         return frame, ground + self.ground[:, None, None], ink + self.ink[:, None, None]
+
+    @contextmanager
+    def bending(self) -> Iterator[None]:
+        """Let the curve be trained for a while."""
+        self.curve.requires_grad_(True)
+        try:
+            yield
+        finally:
+            self.curve.requires_grad_(False)
 
     @torch.no_grad()
     def start(self, x: Tensor) -> None:
@@ -189,6 +219,24 @@ class Lens(nn.Module):
         self.ground.copy_(found.ground)
         self.ink.copy_(found.ink)
         self.frame.copy_(found.frame)
+
+
+def bent(amount: Tensor, curve: Tensor) -> Tensor:
+    """Return how far tones are off the straight line between ground and ink.
+
+    Args:
+        amount: Of ink, by image, channel, row and column; 0 to 1.
+        curve: By channel how far off they are at evenly spaced amounts between 0 and 1. There they
+            are on the line, as beyond; between two amounts it is interpolated.
+    """
+    intervals = curve.shape[1] + 1
+    off = functional.pad(curve, (1, 1))
+    place = (amount * intervals).clamp(0, intervals)
+    left = place.detach().floor().clamp(max=intervals - 1)
+    channel = torch.arange(len(off), device=off.device).view(-1, 1, 1)
+    low, high = (off[channel, left.long() + step] for step in (0, 1))
+    shifts: Tensor = low + (high - low) * (place - left)
+    return shifts
 
 
 def _through(images: Tensor, frame: Tensor) -> Tensor:
