@@ -21,7 +21,7 @@ from duotone.models.classifiers import cnn_bn
 FOLDER = Path(__file__).parent
 LR = {"content-style": 0.0001, "ditto-gan": 0.0002, "padpaf": 0.0002, "padpaf-vae": 0.0005}
 """Learning rates of methods that would jump about with the usual one."""
-COMPARED = {"content-style": 5, "ditto-gan": 2, "padpaf": 2}
+COMPARED = {"content-style": 2, "ditto-gan": 2, "padpaf": 2}
 """Rounds to compare where a rounding error grows: players against each other, and InstanceNorm,
 which has only 2×2 places to normalise in the content of these images."""
 
