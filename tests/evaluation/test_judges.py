@@ -11,7 +11,6 @@ from duotone.data.dataset import Dataset
 from duotone.data.planted import planted_table
 from duotone.evaluation.judges import (
     Agreement,
-    Judges,
     Trait,
     agreement,
     measured,
@@ -106,8 +105,7 @@ def test_the_style_is_the_group_or_the_client_where_members_are_of_one_group():
 
 
 def test_a_style_no_member_has_is_not_judged(judges, table):
-    style_of = {**judges.style_of, "c9": "new"}
-    apart = Judges(judges.network, judges.traits, judges.styles, style_of)
+    apart = judges.asked_about({**judges.style_of, "c9": "new"})
     truth = apart.truth(table, "c9", table.partition["c9"].test)
     assert np.isnan(truth["style"]).all()
     assert np.array_equal(truth["label"], table.data("c9", "test").y)
@@ -215,3 +213,26 @@ def test_labels_that_are_numbers_are_judged_by_r2():
     judges = train_judges(population, seed=0)
     assert [trait.name for trait in judges.traits] == ["label"]
     assert score(judges.worth(population, ["c0"])["label"]).value > 0.95
+
+
+def barred(label, ground, ink):
+    """Return 8×8 images in colour, with a bar that lies (label 0) or stands (1), anywhere."""
+    x = np.full((len(label), 8, 8, 3), ground, np.uint8)
+    at = stream(0, "bars").integers(1, 6, len(label))
+    for image, kind, place in zip(x, label, at, strict=True):
+        image[(slice(place, place + 2), slice(1, 7))[:: 1 - 2 * kind]] = ink
+    return x
+
+
+def test_labels_are_read_in_colours_that_no_client_has():
+    client, label, _ = two_clients([0.5, 0.5])
+    white = barred(label, (0, 0, 0), (255, 255, 255))
+    judges = train_judges(as_population(white, client, label, {}), seed=0)
+    dark = barred(label, (150, 230, 200), (100, 0, 20))
+    x = torch.from_numpy(dark).permute(0, 3, 1, 2) / 255
+    assert np.mean(judges.verdicts(x)["label"] == label) > 0.99
+
+
+def test_only_labels_of_images_in_colour_have_a_reader_of_their_own(monkeypatch):
+    monkeypatch.setattr("duotone.evaluation.judges._STEPS", 2)
+    assert train_judges(make_population(samples=40), seed=0).reader is None

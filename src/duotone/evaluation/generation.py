@@ -442,8 +442,7 @@ def _worth_of_styles(
 ) -> dict[str, list[Agreement]]:
     """Judge real samples of every label in the styles of some clients."""
     styles = sorted({look.style for look in looks} & set(unseen.partition))
-    alike = Judges(judges.network, judges.traits, judges.styles, {name: name for name in styles})
-    return alike.worth(unseen, styles)
+    return judges.asked_about({name: name for name in styles}).worth(unseen, styles)
 
 
 def _across(

@@ -2,6 +2,8 @@
 
 It is trained in one place on the members' real training samples, and is no part of any method. For
 newcomers in styles that no member has there is another one, which learns from all clients' samples.
+Labels of images in colour have a reader of their own, which learns them in other colours as well:
+handwriting that was only ever white on black is to be read in whatever colours it is drawn.
 Whatever it says of decoded samples stands beside what it is worth on real test samples.
 """
 
@@ -22,6 +24,7 @@ from duotone.evaluation.factors import ANGLES
 from duotone.evaluation.metrics import Direction
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
+from duotone.federation.colours import half_changed, random_levels
 from duotone.federation.local import head_inputs
 from duotone.federation.method import find_head
 from duotone.models.classifiers import mlp_bn
@@ -34,6 +37,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Scale: TypeAlias = Literal["kinds", "number", "angle"]
 
 _STEPS, _BATCH, _LR = 240, 64, 3e-3
+_READER_STEPS = 480
 _JUDGED = 1000
 _RESAMPLES = 500
 
@@ -85,6 +89,7 @@ class Judges:
         traits: What they can tell.
         styles: The styles they know, in the order of their numbers.
         style_of: The style of every client, see :func:`styles_of`.
+        reader: Gives the outputs of the label instead, where it has a network of its own.
     """
 
     def __init__(
@@ -93,19 +98,27 @@ class Judges:
         traits: Sequence[Trait],
         styles: Sequence[str],
         style_of: Mapping[str, str],
+        reader: nn.Module | None = None,
     ) -> None:
         self.network = network
         self.traits = tuple(traits)
         self.styles = tuple(styles)
         self.style_of = style_of
+        self.reader = reader
+
+    def asked_about(self, style_of: Mapping[str, str]) -> Judges:
+        """Return the same judges for clients whose styles are given."""
+        return Judges(self.network, self.traits, self.styles, style_of, self.reader)
 
     @torch.inference_mode()
     def verdicts(self, x: Tensor) -> dict[str, FloatArray]:
         """Return by trait what is read off some samples; kinds as their numbers."""
-        output = torch.cat([self.network(part) for part in torch.split(x, BATCH)]).double().numpy()
+        output = _outputs(self.network, x)
         found: dict[str, FloatArray] = {}
         for trait, columns in _columns(self.traits):
             answer = output[:, columns]
+            if trait.name == "label" and self.reader is not None:
+                answer = _outputs(self.reader, x)
             if trait.scale == "kinds":
                 found[trait.name] = answer.argmax(axis=1).astype(np.float64)
             elif trait.scale == "angle":
@@ -169,22 +182,54 @@ def train_judges(population: Population, seed: int, clients: Sequence[str] | Non
         np.stack([label, style]), axis=1, return_inverse=True, return_counts=True
     )
     chance = 1 / (len(counts) * counts[cell])
-    drawn = stream(seed, "judges").choice(len(rows), size=(_STEPS, _BATCH), p=chance)
+    lessons = _Lessons(population, rows, chance, targets)
+    network = lessons.teach(traits, seed, in_other_colours=False)
+    reader = None
+    if traits[0].scale == "kinds" and population.info.is_image and population.info.shape[0] == 3:
+        reader = lessons.teach(traits[:1], seed, in_other_colours=True)
+    return Judges(network, traits, styles.tolist(), style_of, reader)
 
-    with torch.random.fork_rng(devices=[]), one_thread():
-        torch.manual_seed(derive(seed, "judges", "network"))
-        network = judging_network(population.info.shape, sum(trait.outputs for trait in traits))
-        optimizer = torch.optim.Adam(network.parameters(), _LR)
-        for step, batch in enumerate(drawn):
-            optimizer.param_groups[0]["lr"] = _LR * (1 - step / _STEPS)
-            output = network(_samples(population, rows[batch]))
-            loss = torch.zeros(())
-            for trait, columns in _columns(traits):
-                loss = loss + _loss(trait, output[:, columns], targets[trait.name][batch])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return Judges(network.eval(), traits, styles.tolist(), style_of)
+
+@dataclass(frozen=True, slots=True)
+class _Lessons:
+    """What a judging network is taught from.
+
+    Attributes:
+        population: Where the samples are.
+        rows: Which of them are shown.
+        chance: How probable each of them is.
+        targets: By trait, what is to be said of them.
+    """
+
+    population: Population
+    rows: Rows
+    chance: FloatArray
+    targets: dict[str, Tensor]
+
+    def teach(self, traits: Sequence[Trait], seed: int, *, in_other_colours: bool) -> nn.Module:
+        """Train a network to tell some traits, if so from half of the images in other colours."""
+        names = ("reader",) if in_other_colours else ()
+        steps = _READER_STEPS if in_other_colours else _STEPS
+        rng = stream(seed, "judges", *names)
+        drawn = rng.choice(len(self.rows), size=(steps, _BATCH), p=self.chance)
+        with torch.random.fork_rng(devices=[]), one_thread():
+            torch.manual_seed(derive(seed, "judges", "network", *names))
+            outputs = sum(trait.outputs for trait in traits)
+            network = judging_network(self.population.info.shape, outputs)
+            optimizer = torch.optim.Adam(network.parameters(), _LR)
+            for step, batch in enumerate(drawn):
+                optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
+                x = _samples(self.population, self.rows[batch])
+                if in_other_colours:
+                    x = half_changed(x, *random_levels(*x.shape[:2]))
+                output = network(x)
+                loss = torch.zeros(())
+                for trait, columns in _columns(traits):
+                    loss = loss + _loss(trait, output[:, columns], self.targets[trait.name][batch])
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        return network.eval()
 
 
 def judging_network(shape: tuple[int, ...], outputs: int) -> nn.Module:
@@ -271,6 +316,12 @@ def _columns(traits: Sequence[Trait]) -> Iterator[tuple[Trait, slice]]:
     for trait in traits:
         yield trait, slice(begin, begin + trait.outputs)
         begin += trait.outputs
+
+
+def _outputs(network: nn.Module, x: Tensor) -> FloatArray:
+    output = torch.cat([network(part) for part in torch.split(x, BATCH)])
+    found: FloatArray = output.double().numpy()
+    return found
 
 
 def _target(trait: Trait, values: NDArray[np.generic]) -> Tensor:

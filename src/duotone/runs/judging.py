@@ -46,8 +46,7 @@ def judges_of_unseen(plan: Plan, dealt: Population) -> Judges:
     """Train judges on every label in every look, to be asked about the run's own clients."""
     found = train_judges(dealt, plan.config.seed)
     partition = plan.population.partition
-    style_of = {client: look_of(partition, client) for client in partition}
-    return Judges(found.network, found.traits, found.styles, style_of)
+    return found.asked_about({client: look_of(partition, client) for client in partition})
 
 
 def judges_of_newcomers(plan: Plan, judges: Judges) -> Judges:
