@@ -7,7 +7,7 @@ import torch
 from federations import make_population
 from torch.nn.functional import cross_entropy
 
-from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.engine import MemoryStates, client_randomness, federate
 from duotone.federation.method import Decodes, as_network
 from duotone.methods.content_style import ContentStyleConfig, ContentStyleFL, reconstruction
 from duotone.methods.fedavg import FedAvg
@@ -16,7 +16,7 @@ from duotone.models.content_style import ContentStyle, content_cnn_in
 from duotone.types import ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
-PLAIN = {"alpha": 0, "restyle": "none", "swap": 0}
+PLAIN = {"alpha": 0, "restyle": "none", "swap": 0, "noise": 0}
 
 
 def make(**settings):
@@ -157,7 +157,7 @@ def test_what_is_drawn_is_compared_with_the_image_and_not_with_its_restyled_copy
 
 
 def test_a_code_is_decoded_as_it_was_encoded():
-    method = make()
+    method = make(noise=0)
     assert isinstance(method, Decodes)
     model = method.build(SMALL).eval()
     latents = method.encode(model, X)
@@ -165,6 +165,29 @@ def test_a_code_is_decoded_as_it_was_encoded():
     assert latents.local.shape == (6, 8)
     drawn = model.draw(model.content(X), model.style(X))
     assert torch.equal(method.decode(model, latents), drawn)
+
+
+def test_the_content_of_a_code_has_noise_and_an_image_always_the_same():
+    method = make(noise=3)
+    model = method.build(SMALL).eval()
+    with torch.no_grad():
+        codes = method.encode(model, X)
+        again = torch.cat([method.encode(model, image[None]).shared for image in X])
+        clean = model.content(X).flatten(1)
+    assert torch.allclose(codes.shared, again, atol=1e-5)
+    noise = (codes.shared - clean) / 3
+    assert abs(float(noise.mean())) < 0.1
+    assert 0.9 < float(noise.std()) < 1.1
+    assert abs(float(torch.corrcoef(noise)[0, 1])) < 0.3
+
+
+def test_training_reads_content_in_noise_and_a_prediction_does_not():
+    method = make(**{**PLAIN, "noise": 2})
+    model = method.build(SMALL).eval()
+    with torch.no_grad():
+        values = [float(method._loss(model, X, Y)) for _ in range(2)]
+        assert values[0] != values[1]
+        assert torch.equal(method.predict(model, X), model.classify(model.content(X)))
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +215,10 @@ def test_a_newcomer_learns_its_style_without_labels_and_draws_better(trained):
 def test_labels_make_no_difference_to_a_newcomer(trained):
     method, last = trained
     data = make_population().data("c3")
-    states = [method.adapt(last.server, None, d, last.info) for d in (data, data.without_labels())]
+    states = []
+    for given in (data, data.without_labels()):
+        with client_randomness(last.info, "c3"):
+            states.append(method.adapt(last.server, None, given, last.info))
     for name, tensor in states[0].local.items():
         assert torch.equal(tensor, states[1].local[name])
 

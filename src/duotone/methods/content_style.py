@@ -24,7 +24,7 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 without labels (label-free), which changes no prediction. There are no buffers.
 
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
-so. ``duotone`` enforces the split by two terms, each a setting that ``paper`` has off:
+so. ``duotone`` enforces the split by three things, each a setting that ``paper`` has off:
 
 * ``restyle``: the content encoder is given half of the images in random colours and textures; the
   style encoder sees them as they are, and so they are to be drawn. What the random colours hide
@@ -32,6 +32,11 @@ so. ``duotone`` enforces the split by two terms, each a setting that ``paper`` h
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
   classified as what they show. No style leaves a client for that, and the decoder, which could make
   its own task easy, learns nothing from it.
+* ``noise``: content is drowned in noise wherever it is read in training, and in the codes that are
+  handed out. InstanceNorm keeps it from growing loud, so it has to say the same thing in many
+  places, and fine detail, which tells a client from another, is what gets lost. Predictions are
+  made from content without noise. The noise of a code is the image's own: the same image always
+  has the same code.
 
 Besides, members keep what turns a style into a picture (the map that reads its code, the last layer
 that mixes the pixels), and fit it to the averaged decoder at the end.
@@ -44,6 +49,7 @@ also follows the convolutions that enlarge, where the parent has LayerNorm.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import Literal
 
@@ -71,13 +77,15 @@ class ContentStyleConfig(MethodSettings):
     """Settings of content–style FL."""
 
     variant: Literal["duotone", "paper"] = "duotone"
-    """The split enforced by restyling and swaps, or Eq. (2) alone as printed."""
+    """The split enforced by restyling, swaps and noise, or Eq. (2) alone as printed."""
     alpha: float | None = Field(None, ge=0)
     """Weight of reconstruction; by default the variant's, 0 leaves the classifier alone."""
     restyle: Literal["none", "polarity", "colour", "texture"] | None = None
     """How half of the images for the content encoder are changed; by default the variant's."""
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
+    noise: float | None = Field(None, ge=0)
+    """Deviation of the noise on content, whose own is about 1; by default the variant's."""
     palette: Literal["shared", "local"] | None = None
     """Whether what makes a picture of a style is shared, as printed, or local, as in duotone."""
     style_dim: int = Field(8, ge=1)
@@ -104,6 +112,16 @@ class ContentStyleConfig(MethodSettings):
 def reconstruction(drawn: Tensor, x: Tensor) -> Tensor:
     """Return L_recon: the mean squared error of pixels in [−1, 1], for Eq. (2)."""
     return functional.mse_loss(2 * drawn, 2 * x)
+
+
+def own_noise(x: Tensor, content: Tensor) -> Tensor:
+    """Draw noise of the form of some images' content; the same image always draws the same."""
+    seeds = [zlib.crc32(image.numpy().tobytes()) for image in x.cpu()]
+    drawn = [
+        torch.randn(content.shape[1:], generator=torch.Generator().manual_seed(seed))
+        for seed in seeds
+    ]
+    return torch.stack(drawn).to(content)
 
 
 # -- the method
@@ -167,7 +185,7 @@ class ContentStyleFL(Method):
             replace(data, y=torch.zeros(len(data))),
             self.config,
             replace(info, round=1),  # with the learning rate of a beginner
-            loss=lambda _, x, __: reconstruction(model.draw(model.content(x), model.style(x)), x),
+            loss=lambda _, x, __: self._drawing_error(model, x),
             parameters=self.parameters_of(model, "local"),
             epochs=self.config.style_epochs,
             phase="style",
@@ -175,9 +193,13 @@ class ContentStyleFL(Method):
         return ClientState(self.split(model)[1])
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the maps of content as one long code, and the style."""
+        """Return the maps of content as one long code, with each image's noise, and the style."""
         assert isinstance(model, ContentStyle)
-        return Latents(model.content(x).flatten(1), model.style(x))
+        content = model.content(x)
+        noise = float(self._option("noise"))
+        if noise:
+            content = content + noise * own_noise(x, content)
+        return Latents(content.flatten(1), model.style(x))
 
     def decode(self, model: nn.Module, latents: Latents) -> Tensor:
         """Return the images that have some content in some style of this client."""
@@ -187,7 +209,7 @@ class ContentStyleFL(Method):
     def _loss(self, model: ContentStyle, x: Tensor, y: Tensor) -> Tensor:
         """Return Eq. (2) of a batch, with the terms that enforce the split."""
         alpha, swap = float(self._option("alpha")), float(self._option("swap"))
-        content = model.content(self._restyled(x))
+        content = self._noisy(model.content(self._restyled(x)))
         value = task_loss(model.classify, content, y)
         if not alpha and not swap:
             return value
@@ -197,7 +219,16 @@ class ContentStyleFL(Method):
             return value
         with torch.no_grad():  # batches are shuffled: the next image is any other
             drawn = model.draw(content, style.roll(1, 0))
-        return value + swap * task_loss(model, drawn, y)
+        return value + swap * task_loss(model.classify, self._noisy(model.content(drawn)), y)
+
+    def _drawing_error(self, model: ContentStyle, x: Tensor) -> Tensor:
+        """Return how far images are from what is drawn of their content and style."""
+        return reconstruction(model.draw(self._noisy(model.content(x)), model.style(x)), x)
+
+    def _noisy(self, content: Tensor) -> Tensor:
+        """Return content in fresh noise."""
+        noise = float(self._option("noise"))
+        return content + noise * torch.randn_like(content) if noise else content
 
     def _restyled(self, x: Tensor) -> Tensor:
         """Return images of which half are restyled: those as they are must be learnt as well."""
@@ -225,6 +256,12 @@ class ContentStyleFL(Method):
 
 
 _DEFAULTS: dict[str, dict[str, str | float]] = {
-    "paper": {"alpha": 1.0, "restyle": "none", "swap": 0.0, "palette": "shared"},
-    "duotone": {"alpha": 10.0, "restyle": "texture", "swap": 0.5, "palette": "local"},
+    "paper": {"alpha": 1.0, "restyle": "none", "swap": 0.0, "noise": 0.0, "palette": "shared"},
+    "duotone": {
+        "alpha": 30.0,
+        "restyle": "texture",
+        "swap": 0.5,
+        "noise": 2.0,
+        "palette": "local",
+    },
 }
