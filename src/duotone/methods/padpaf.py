@@ -72,7 +72,8 @@ from duotone.federation.adversarial import GANMethod, GANSettings
 from duotone.federation.local import refresh_statistics
 from duotone.federation.method import MethodSettings, Part, stored
 from duotone.models.latent_finder import found_latents
-from duotone.models.style_gan import ContentStyleGAN, Lens
+from duotone.models.lens import Lens
+from duotone.models.style_gan import ContentStyleGAN
 from duotone.types import (
     ClientData,
     ClientState,
