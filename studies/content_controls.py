@@ -1,11 +1,12 @@
-"""What swaps and probes of content–style FL can be expected to show, without any method.
+"""Swaps and probes of content–style FL on all samples, and what they can be expected to show.
 
 python -m studies.content_controls runs/content-style/content-style/seed1 … controls.json
 
-For every run on MNIST and rendered digits: what its judges say of handwritten digits painted by
-hand in the colours of rendered ones, and of rendered digits cut out and painted white on black; and
-how well an MLP tells the two domains apart by such cut-outs, made smaller and smaller, and by the
-content of all members' samples, with the noise of the codes and without.
+For every run on MNIST and rendered digits: what its judges say of the content of all test samples
+drawn in styles of the other client, of handwritten digits painted by hand in the colours of
+rendered ones, and of rendered digits cut out and painted white on black; and how well an MLP tells
+the two domains apart by content, with the noise of the codes and without, and by such cut-outs,
+made smaller and smaller.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from duotone.methods.content_style import ContentStyleFL
 from duotone.models.content_style import ContentStyle
 from duotone.runs import load_run, plan_run
 from duotone.runs.serving import last_serving
+from duotone.types import Latents, Params
 
 HANDWRITTEN, RENDERED = CLIENTS = ("mnist-0", "rendered-digits-0")
 SIDES = (28, 7, 4)
+"""Pixels a side of the cut-outs."""
 
 
 def cut_out(x: Tensor) -> Tensor:
@@ -51,54 +54,70 @@ def painted(digits: Tensor, models: Tensor) -> Tensor:
     return ground + (ink - ground) * digits[:, :1]
 
 
-def told_apart(train: list[Tensor], test: list[Tensor], seed: int) -> float:
-    """Return the accuracy of an MLP that tells two tables of codes apart."""
-    tables = [torch.cat([t.flatten(1) for t in tensors]).numpy() for tensors in (train, test)]
-    answers = [np.repeat([0, 1], [len(t) for t in tensors]) for tensors in (train, test)]
-    probe = train_probes(tables[0], [Question("domain", answers[0])], seed)
-    return round(float((probe(tables[1])[0] == answers[1]).mean()), 4)
-
-
 def controls(path: Path) -> dict[str, float]:
-    """Return all controls of one run."""
+    """Return everything that is asked of one run."""
     run = load_run(path)
     plan = plan_run(run.config)
     method, population, seed = plan.method, plan.population, plan.config.seed
     assert isinstance(method, ContentStyleFL)
-    train = [population.data(client).x for client in CLIENTS]
-    test = [population.data(client, "test") for client in CLIENTS]
-    found: dict[str, float] = {}
-
-    judges = train_judges(population, seed)
-    models = train[1][torch.arange(len(test[0])) % len(train[1])]
-    white = cut_out(test[1].x).expand(-1, 3, -1, -1).contiguous()
-    for name, x, y, style in (
-        ("handwriting painted by hand", painted(test[0].x, models), test[0].labels, RENDERED),
-        ("rendered digits cut out", white, test[1].labels, HANDWRITTEN),
-    ):
-        said = judges.verdicts(x)
-        number = judges.styles.index(judges.style_of[style])
-        found[f"{name}: digit read"] = round(float((said["label"] == y.numpy()).mean()), 4)
-        found[f"{name}: style of the other"] = round(float((said["style"] == number).mean()), 4)
-
-    shapes = [cut_out(x) for x in train], [cut_out(data.x) for data in test]
-    for side in SIDES:
-        small, new_small = ([adaptive_avg_pool2d(x, side) for x in split] for split in shapes)
-        found[f"domain from cut-outs of {side}×{side}"] = told_apart(small, new_small, seed)
-
     store = run.folder.store()
     serving = last_serving(plan, store)
-    codes: dict[str, list[Tensor]] = {"train": [], "test": []}
-    clean: dict[str, list[Tensor]] = {"train": [], "test": []}
-    for client, own, new in zip(CLIENTS, train, test, strict=True):
+    judges = train_judges(population, seed)
+    train = {client: population.data(client) for client in CLIENTS}
+    test = {client: population.data(client, "test") for client in CLIENTS}
+    found: dict[str, float] = {}
+
+    def judged(name: str, x: Tensor, shown: str, style: str) -> None:
+        said = judges.verdicts(x)
+        is_read = said["label"] == test[shown].labels.numpy()
+        is_in_style = said["style"] == judges.styles.index(judges.style_of[style])
+        found[f"{name}: digit read"] = round(float(is_read.mean()), 4)
+        found[f"{name}: in the style"] = round(float(is_in_style.mean()), 4)
+
+    def told_apart(name: str, old: list[Tensor], new: list[Tensor]) -> None:
+        tables = [torch.cat([x.flatten(1) for x in split]).numpy() for split in (old, new)]
+        answers = [np.repeat([0, 1], [len(x) for x in split]) for split in (old, new)]
+        probe = train_probes(tables[0], [Question("domain", answers[0])], seed)
+        found[f"domain from {name}"] = round(float((probe(tables[1])[0] == answers[1]).mean()), 4)
+
+    codes: dict[str, tuple[Latents, Latents]] = {}
+    clean: dict[str, tuple[Tensor, Tensor]] = {}
+    params: dict[str, Params] = {}
+    for client in CLIENTS:
         model = serving.model(method, population, ClientTask(client, store.get(client)))
         assert isinstance(model, ContentStyle)
+        params[client] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        old, new = train[client].x, test[client].x
         with torch.no_grad():
-            for split, x in (("train", own), ("test", new.x)):
-                codes[split].append(method.encode(model, x).shared)
-                clean[split].append(model.content(x))
-    found["domain from content"] = told_apart(codes["train"], codes["test"], seed)
-    found["domain from content without noise"] = told_apart(clean["train"], clean["test"], seed)
+            codes[client] = method.encode(model, old), method.encode(model, new)
+            clean[client] = model.content(old), model.content(new)
+    for shown, style in (CLIENTS, CLIENTS[::-1]):
+        drawing = method.load(params[style], population.info).eval()
+        content, styles = codes[shown][1].shared, codes[style][0].local
+        taken = styles[torch.arange(len(content)) % len(styles)]
+        with torch.no_grad():
+            drawn = method.decode(drawing, Latents(content, taken))
+        judged(f"{shown} by {style}", drawn, shown, style)
+    pairs = [codes[client] for client in CLIENTS]
+    told_apart("content", [old.shared for old, _ in pairs], [new.shared for _, new in pairs])
+    without_noise = [clean[client] for client in CLIENTS]
+    told_apart(
+        "content without noise",
+        [old for old, _ in without_noise],
+        [new for _, new in without_noise],
+    )
+
+    inks = train[RENDERED].x[torch.arange(len(test[HANDWRITTEN])) % len(train[RENDERED])]
+    by_hand = painted(test[HANDWRITTEN].x, inks)
+    judged("handwriting painted by hand", by_hand, HANDWRITTEN, RENDERED)
+    white = cut_out(test[RENDERED].x).expand(-1, 3, -1, -1).contiguous()
+    judged("rendered digits cut out", white, RENDERED, HANDWRITTEN)
+    for side in SIDES:
+        small, new_small = (
+            [adaptive_avg_pool2d(cut_out(split[client].x), side) for client in CLIENTS]
+            for split in (train, test)
+        )
+        told_apart(f"cut-outs of {side}×{side}", small, new_small)
     return found
 
 

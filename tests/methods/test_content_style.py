@@ -9,7 +9,12 @@ from torch.nn.functional import cross_entropy
 
 from duotone.federation.engine import MemoryStates, client_randomness, federate
 from duotone.federation.method import Decodes, as_network
-from duotone.methods.content_style import ContentStyleConfig, ContentStyleFL, reconstruction
+from duotone.methods.content_style import (
+    ContentStyleConfig,
+    ContentStyleFL,
+    reconstruction,
+    sharp_reconstruction,
+)
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import cnn_bn
 from duotone.models.content_style import ContentStyle, content_cnn_in
@@ -26,11 +31,12 @@ def make(**settings):
 # -- terms, worked by hand
 
 
-def test_reconstruction_is_the_mean_squared_error_of_pixels_from_minus_one_to_one():
+def test_reconstruction_is_the_squared_or_absolute_error_of_pixels_from_minus_one_to_one():
     drawn = torch.tensor([[0.0, 0.5], [1.0, 1.0]])
     x = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     # differences in [−1, 1]: 1, 0, 2, 0
     assert float(reconstruction(drawn, x)) == pytest.approx((1 + 0 + 4 + 0) / 4)
+    assert float(sharp_reconstruction(drawn, x)) == pytest.approx((1 + 0 + 2 + 0) / 4)
 
 
 # -- what is shared and what is local
@@ -208,7 +214,7 @@ def test_a_newcomer_learns_its_style_without_labels_and_draws_better(trained):
         model = method.load(method.personal(last.server, state), SMALL)
         with torch.no_grad():
             drawn = method.decode(model, method.encode(model, data.x))
-        errors.append(float(reconstruction(drawn, data.x)))
+        errors.append(float(sharp_reconstruction(drawn, data.x)))
     assert errors[1] < errors[0]
 
 
