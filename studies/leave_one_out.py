@@ -37,9 +37,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
         },
         "model": "content-cnn-in",
     },
-    "augmentation alone": {
-        "method": {"name": "content-style", "alpha": 0, "swap": 0, "noise": 0},
-    },
+    "augmentation alone": {"method": {"name": "content-style", "alpha": 0, "swap": 0}},
     "content-style": {"method": "content-style"},
 }
 

@@ -187,13 +187,18 @@ def test_the_content_of_a_code_has_noise_and_an_image_always_the_same():
     assert abs(float(torch.corrcoef(noise)[0, 1])) < 0.3
 
 
-def test_training_reads_content_in_noise_and_a_prediction_does_not():
-    method = make(**{**PLAIN, "noise": 2})
-    model = method.build(SMALL).eval()
+def test_the_decoder_is_given_content_in_noise_and_the_classifier_is_not():
+    plain, noisy = (make(**{**PLAIN, "noise": noise}) for noise in (0, 2))
+    model = plain.build(SMALL).eval()
     with torch.no_grad():
-        values = [float(method._loss(model, X, Y)) for _ in range(2)]
-        assert values[0] != values[1]
-        assert torch.equal(method.predict(model, X), model.classify(model.content(X)))
+        assert torch.equal(plain._loss(model, X, Y), noisy._loss(model, X, Y))
+    given = {}
+    model.decoder.register_forward_pre_hook(lambda _, x: given.setdefault("decoder", x[0]))
+    model.pool.register_forward_pre_hook(lambda _, x: given.setdefault("classifier", x[0]))
+    with torch.no_grad():
+        make(**{**PLAIN, "alpha": 1, "noise": 2})._loss(model, X, Y)
+        assert torch.equal(given["classifier"], model.content(X))
+    assert 1.5 < float((given["decoder"] - given["classifier"]).std()) < 2.5
 
 
 @pytest.fixture(scope="module")

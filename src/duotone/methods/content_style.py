@@ -32,10 +32,10 @@ so. ``duotone`` enforces the split by three things, each a setting that ``paper`
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
   classified as what they show. No style leaves a client for that, and the decoder, which could make
   its own task easy, learns nothing from it.
-* ``noise``: content is drowned in noise wherever it is read in training, and in the codes that are
-  handed out. InstanceNorm keeps it from growing loud, so it has to say the same thing in many
-  places, and what it says in one alone gets lost. Predictions are made from content without
-  noise. The noise of a code is the image's own: the same image always has the same code.
+* ``noise``: what is handed out of the content, to the decoder and as codes, is drowned in noise.
+  InstanceNorm keeps content from growing loud, so what it says in few places gets lost. Predictions
+  are made at home, from content without noise. The noise of a code is the image's own: the same
+  image always has the same code.
 
 Besides, members keep what turns a style into a picture (the map that reads its code, the last layer
 that mixes the pixels), and fit it to the averaged decoder at the end, by absolute errors as in the
@@ -85,7 +85,7 @@ class ContentStyleConfig(MethodSettings):
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
     noise: float | None = Field(None, ge=0)
-    """Deviation of the noise on content, whose own is about 1; by default the variant's."""
+    """Deviation of the noise on content that is handed out; by default the variant's."""
     palette: Literal["shared", "local"] | None = None
     """Whether what makes a picture of a style is shared, as printed, or local, as in duotone."""
     style_dim: int = Field(8, ge=1)
@@ -219,20 +219,20 @@ class ContentStyleFL(Method):
     def _loss(self, model: ContentStyle, x: Tensor, y: Tensor) -> Tensor:
         """Return Eq. (2) of a batch, with the terms that enforce the split."""
         alpha, swap = float(self._option("alpha")), float(self._option("swap"))
-        content = self._noisy(model.content(self._restyled(x)))
+        content = model.content(self._restyled(x))
         value = task_loss(model.classify, content, y)
         if not alpha and not swap:
             return value
-        style = model.style(x)
-        value = value + alpha * reconstruction(model.draw(content, style), x)
+        style, handed_out = model.style(x), self._noisy(content)
+        value = value + alpha * reconstruction(model.draw(handed_out, style), x)
         if not swap:
             return value
         with torch.no_grad():  # batches are shuffled: the next image is any other
-            drawn = model.draw(content, style.roll(1, 0))
-        return value + swap * task_loss(model.classify, self._noisy(model.content(drawn)), y)
+            drawn = model.draw(handed_out, style.roll(1, 0))
+        return value + swap * task_loss(model, drawn, y)
 
     def _noisy(self, content: Tensor) -> Tensor:
-        """Return content in fresh noise."""
+        """Return content as it is handed out, in fresh noise."""
         noise = float(self._option("noise"))
         return content + noise * torch.randn_like(content) if noise else content
 
@@ -264,7 +264,7 @@ class ContentStyleFL(Method):
 _DEFAULTS: dict[str, dict[str, str | float]] = {
     "paper": {"alpha": 1.0, "restyle": "none", "swap": 0.0, "noise": 0.0, "palette": "shared"},
     "duotone": {
-        "alpha": 30.0,
+        "alpha": 10.0,
         "restyle": "texture",
         "swap": 0.5,
         "noise": 2.0,
