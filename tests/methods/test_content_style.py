@@ -193,8 +193,8 @@ def test_the_decoder_is_given_content_in_noise_and_the_classifier_is_not():
     with torch.no_grad():
         assert torch.equal(plain._loss(model, X, Y), noisy._loss(model, X, Y))
     given = {}
-    model.decoder.register_forward_pre_hook(lambda _, x: given.setdefault("decoder", x[0]))
-    model.pool.register_forward_pre_hook(lambda _, x: given.setdefault("classifier", x[0]))
+    model.decoder.register_forward_pre_hook(lambda _, x: given.update(decoder=x[0]))
+    model.pool.register_forward_pre_hook(lambda _, x: given.update(classifier=x[0]))
     with torch.no_grad():
         make(**{**PLAIN, "alpha": 1, "noise": 2})._loss(model, X, Y)
         assert torch.equal(given["classifier"], model.content(X))
