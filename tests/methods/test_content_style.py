@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from duotone.federation.method import Decodes, as_network
 from duotone.methods.content_style import (
     ContentStyleConfig,
     ContentStyleFL,
+    pushed,
     reconstruction,
     sharp_reconstruction,
 )
@@ -21,7 +23,7 @@ from duotone.models.content_style import ContentStyle, content_cnn_in
 from duotone.types import ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
-PLAIN = {"alpha": 0, "restyle": "none", "swap": 0, "noise": 0}
+PLAIN = {"alpha": 0, "restyle": "none", "swap": 0, "push": 0, "noise": 0}
 
 
 def make(**settings):
@@ -37,6 +39,22 @@ def test_reconstruction_is_the_squared_or_absolute_error_of_pixels_from_minus_on
     # differences in [−1, 1]: 1, 0, 2, 0
     assert float(reconstruction(drawn, x)) == pytest.approx((1 + 0 + 4 + 0) / 4)
     assert float(sharp_reconstruction(drawn, x)) == pytest.approx((1 + 0 + 2 + 0) / 4)
+
+
+def test_a_manner_moves_by_deviations_to_where_the_loss_grows():
+    manner = torch.tensor([[1.0, 10.0, 5.0], [3.0, 2.0, 5.0]])  # deviations 1, 4 and 0
+    gradient = torch.tensor([[4.0, 0.75, 9.0], [0.0, 0.0, 1.0]])
+    # In deviations the first gradient is (4, 3, 0), of length 5, so the move is √3 (4/5, 3/5, 0),
+    # whose root mean square is 1; the second sample's loss grows in no direction that is common.
+    step = math.sqrt(3)
+    expected = torch.tensor([[1 + 2 * step * 0.8, 10 + 2 * step * 0.6 * 4, 5.0], [3.0, 2.0, 5.0]])
+    far = torch.tensor([[2.0], [1.0]])
+    assert torch.allclose(pushed(manner, gradient, far), expected)
+
+
+def test_the_only_sample_of_a_batch_is_not_pushed():
+    manner = torch.tensor([[1.0, 2.0]])
+    assert torch.equal(pushed(manner, torch.ones(1, 2), torch.ones(1, 1)), manner)
 
 
 # -- what is shared and what is local
@@ -138,6 +156,35 @@ def test_an_image_drawn_in_its_own_style_is_what_a_swap_of_equal_images_is():
     assert value == pytest.approx(float(expected), rel=1e-4)
 
 
+def test_pushed_styles_make_images_harder_to_classify():
+    torch.manual_seed(0)
+    model = make().build(SMALL)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(20):
+        optimizer.zero_grad()
+        cross_entropy(model(X), Y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        content, manner = model.content(X), model.mapping(model.style(X))
+    losses = []
+    for push in (0, 0.5):
+        drawn = make(push=push)._hard_to_read(model, content, manner.clone(), Y)
+        assert not drawn.requires_grad
+        losses.append(float(cross_entropy(model(drawn), Y).detach()))
+    assert losses[1] > losses[0]
+
+
+def test_swaps_are_drawn_from_content_without_noise():
+    given = []
+    model = make().build(SMALL)
+    model.decoder.register_forward_pre_hook(lambda _, x: given.append(x[0]))
+    make(restyle="none", push=0)._loss(model, X, Y)
+    reconstructed, swapped = given
+    clean = model.content(X)
+    assert torch.equal(swapped, clean)
+    assert float((reconstructed - clean).detach().std()) > 0.5
+
+
 @pytest.mark.parametrize("restyle", ["polarity", "colour", "texture"])
 def test_what_is_drawn_is_compared_with_the_image_and_not_with_its_restyled_copy(
     restyle,
@@ -198,7 +245,9 @@ def test_the_decoder_is_given_content_in_noise_and_the_classifier_is_not():
     with torch.no_grad():
         make(**{**PLAIN, "alpha": 1, "noise": 2})._loss(model, X, Y)
         assert torch.equal(given["classifier"], model.content(X))
-    assert 1.5 < float((given["decoder"] - given["classifier"]).std()) < 2.5
+    deviations = (given["decoder"] - given["classifier"]).flatten(1).std(1)
+    assert deviations.max() < 2.5
+    assert deviations.max() > 2 * deviations.min()  # of all strengths up to the setting's
 
 
 @pytest.fixture(scope="module")

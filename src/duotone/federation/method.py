@@ -299,7 +299,9 @@ class Method(ABC):
             with torch.random.fork_rng(devices=[]):
                 module = self.build(data).to(self.device)
             if data.is_image:
-                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+                # What convolutions on a CPU like best, unless the network knows better of itself.
+                layout = getattr(module, "memory_format", torch.channels_last)
+                module = module.to(memory_format=layout)  # type: ignore[call-overload]
             self._module = (data, module)
         return self._module[1]
 

@@ -49,6 +49,7 @@ also follows the convolutions that enlarge, where the parent has LayerNorm.
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import replace
 from typing import Literal
@@ -84,6 +85,8 @@ class ContentStyleConfig(MethodSettings):
     """How half of the images for the content encoder are changed; by default the variant's."""
     swap: float | None = Field(None, ge=0)
     """Weight of classifying images drawn in another style; by default the variant's."""
+    push: float | None = Field(None, ge=0)
+    """How far such a style is pushed to where the classifier errs; by default the variant's."""
     noise: float | None = Field(None, ge=0)
     """Deviation of the noise on content that is handed out; by default the variant's."""
     palette: Literal["shared", "local"] | None = None
@@ -127,6 +130,23 @@ def own_noise(x: Tensor, content: Tensor) -> Tensor:
         for seed in seeds
     ]
     return torch.stack(drawn).to(content)
+
+
+def pushed(manner: Tensor, gradient: Tensor, far: Tensor) -> Tensor:
+    """Move each sample's manner to where a loss grows fastest.
+
+    What counts as near is what is common: every number is measured in its deviation over the batch,
+    and a number that is the same for all samples stays as it is.
+
+    Args:
+        manner: Scales and shifts of the decoder, ``(samples, numbers)``.
+        gradient: That of the loss, of the same form; only its direction matters.
+        far: By how many deviations, in the root mean square over a sample's numbers, to move each,
+            ``(samples, 1)``.
+    """
+    deviation = manner.std(dim=0, correction=0)
+    steepest = functional.normalize(gradient * deviation, dim=1) * math.sqrt(manner.shape[1])
+    return manner + far * deviation * steepest
 
 
 # -- the method
@@ -223,18 +243,35 @@ class ContentStyleFL(Method):
         value = task_loss(model.classify, content, y)
         if not alpha and not swap:
             return value
-        style, handed_out = model.style(x), self._noisy(content)
-        value = value + alpha * reconstruction(model.draw(handed_out, style), x)
+        manner = model.mapping(model.style(x))
+        # From a little noise up to all of it, for swaps are drawn without.
+        noisy = self._noisy(content, torch.rand(len(x), 1, 1, 1).to(x))
+        value = value + alpha * reconstruction(model.decoder(noisy, manner), x)
         if not swap:
             return value
-        with torch.no_grad():  # batches are shuffled: the next image is any other
-            drawn = model.draw(handed_out, style.roll(1, 0))
+        # Batches are shuffled: the next image is any other.
+        drawn = self._hard_to_read(model, content.detach(), manner.detach().roll(1, 0), y)
         return value + swap * task_loss(model, drawn, y)
 
-    def _noisy(self, content: Tensor) -> Tensor:
-        """Return content as it is handed out, in fresh noise."""
+    def _hard_to_read(
+        self, model: ContentStyle, content: Tensor, manner: Tensor, y: Tensor
+    ) -> Tensor:
+        """Draw content in manners that are pushed to where the classifier errs."""
+        push = float(self._option("push"))
+        if push:
+            manner.requires_grad_()
+            loss = task_loss(model, model.decoder(content, manner), y)
+            (gradient,) = torch.autograd.grad(loss, manner)
+            far = 2 * push * torch.rand(len(manner), 1)
+            manner = pushed(manner.detach(), gradient, far.to(manner))
+        with torch.no_grad():
+            drawn: Tensor = model.decoder(content, manner)
+        return drawn
+
+    def _noisy(self, content: Tensor, share: Tensor | float = 1.0) -> Tensor:
+        """Return content in fresh noise: as much as that of a code, or a share of it."""
         noise = float(self._option("noise"))
-        return content + noise * torch.randn_like(content) if noise else content
+        return content + noise * share * torch.randn_like(content) if noise else content
 
     def _restyled(self, x: Tensor) -> Tensor:
         """Return images of which half are restyled: those as they are must be learnt as well."""
@@ -262,11 +299,19 @@ class ContentStyleFL(Method):
 
 
 _DEFAULTS: dict[str, dict[str, str | float]] = {
-    "paper": {"alpha": 1.0, "restyle": "none", "swap": 0.0, "noise": 0.0, "palette": "shared"},
+    "paper": {
+        "alpha": 1.0,
+        "restyle": "none",
+        "swap": 0.0,
+        "push": 0.0,
+        "noise": 0.0,
+        "palette": "shared",
+    },
     "duotone": {
         "alpha": 10.0,
         "restyle": "texture",
-        "swap": 0.5,
+        "swap": 1.0,
+        "push": 1.0,
         "noise": 2.0,
         "palette": "local",
     },

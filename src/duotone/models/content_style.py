@@ -2,8 +2,9 @@
 
 The content encoder with its classifier is also a model of its own, with and without normalisation:
 what a method gains beyond it is then told from what InstanceNorm gains. InstanceNorm is GroupNorm
-with one channel per group here, which is the faster one on a CPU, and divides by √(variance + ε):
-the gradient stays finite where an image is constant.
+with one channel per group here, which is the faster one on a CPU if the channels of an image lie
+apart (with channels last a step takes a third longer), and divides by √(variance + ε): the gradient
+stays finite where an image is constant.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ _NORMS: dict[Norm, Callable[[int], nn.Module]] = {
     "instance": lambda channels: nn.GroupNorm(channels, channels, affine=False),
     "batch": nn.BatchNorm2d,
 }
+_LAYOUTS: dict[Norm, torch.memory_format] = {
+    "none": torch.channels_last,
+    "instance": torch.contiguous_format,
+    "batch": torch.channels_last,
+}
 _NAMES: dict[Norm, str] = {
     "none": "content-cnn",
     "instance": "content-cnn-in",
@@ -51,6 +57,7 @@ class ContentEncoder(nn.Module):
         super().__init__()
         channels, *size = shape
         normed = _NORMS[norm]
+        self.memory_format = _LAYOUTS[norm]
         layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1), normed(16), nn.ReLU()]
         self.sizes = [(size[0], size[1])]
         for before, after in ((16, 32), (32, _CONTENT)):
@@ -73,7 +80,7 @@ class ContentEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the content as maps."""
-        h = self.layers(x * 2 - 1)
+        h = self.layers((x * 2 - 1).contiguous(memory_format=self.memory_format))
         content: Tensor = h + self.block(h)
         return content
 
@@ -90,6 +97,7 @@ class ContentCNN(nn.Module):
         super().__init__()
         shape = image_shape(data, _NAMES[norm], smallest=4)
         self.content = ContentEncoder(shape, norm)
+        self.memory_format = self.content.memory_format
         height, width = (min(side, _GRID) for side in self.content.sizes[-1])
         self.pool = nn.AdaptiveAvgPool2d((height, width))
         self.relu = nn.ReLU()
@@ -141,7 +149,7 @@ class StyleEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the style of each image; where something is in it cannot be told."""
-        code: Tensor = self.code(self.layers(x * 2 - 1).mean((2, 3)))
+        code: Tensor = self.code(self.layers((x * 2 - 1).contiguous()).mean((2, 3)))
         return code
 
 
