@@ -22,7 +22,7 @@ DOMAINS = {
     "digits5": ["mnist", "mnist-m", "rendered-digits", "svhn", "usps"],
     "pacs32": ["art_painting", "cartoon", "photo", "sketch"],
 }
-MOST = {"digits5": 334, "pacs32": 445}
+MOST = {"digits5": 334, "pacs32": 1112}
 """Training images per client; a tenth validates."""
 ENTRIES: dict[str, dict[str, Any]] = {
     "fedavg, InstanceNorm": {
@@ -37,8 +37,11 @@ ENTRIES: dict[str, dict[str, Any]] = {
         },
         "model": "content-cnn-in",
     },
-    "augmentation alone": {"method": {"name": "content-style", "alpha": 0, "swap": 0}},
-    "content-style": {"method": {"name": "content-style", "noise": 0}},
+    "augmentation alone": {
+        "method": {"name": "content-style", "alpha": 0, "swap": 0, "style_epochs": 0}
+    },
+    "augmentation and pushed pixels": {"method": "studies.pushed_pixels:PushedPixels"},
+    "content-style": {"method": {"name": "content-style", "style_epochs": 0}},
 }
 
 

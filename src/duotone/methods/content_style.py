@@ -24,7 +24,7 @@ L_recon, α, Eq. (2)    :func:`reconstruction`, ``alpha``
 without labels (label-free), which changes no prediction. There are no buffers.
 
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
-so. ``duotone`` enforces the split by three things, each a setting that ``paper`` has off:
+so. ``duotone`` enforces the split by four things, each a setting that ``paper`` has off:
 
 * ``restyle``: the content encoder is given half of the images in random colours and textures; the
   style encoder sees them as they are, and so they are to be drawn. What the random colours hide
@@ -32,10 +32,13 @@ so. ``duotone`` enforces the split by three things, each a setting that ``paper`
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
   classified as what they show. No style leaves a client for that, and the decoder, which could make
   its own task easy, learns nothing from it.
-* ``noise``: what is handed out of the content, to the decoder and as codes, is drowned in noise.
-  InstanceNorm keeps content from growing loud, so what it says in few places gets lost. Predictions
-  are made at home, from content without noise. The noise of a code is the image's own: the same
-  image always has the same code.
+* ``push``: the styles of these images are first moved to where the classifier errs, a step along
+  the gradient by the decoder's scales and shifts (:func:`pushed`). A client has seen few styles;
+  its decoder can draw many more.
+* ``noise``: content that is handed out as a code is drowned in noise. InstanceNorm keeps content
+  from growing loud, so what it says in few places gets lost. The decoder learns to draw from it in
+  noise of any strength up to that; predictions and swaps are made at home, without any. The noise
+  of a code is the image's own: the same image always has the same code.
 
 Besides, members keep what turns a style into a picture (the map that reads its code, the last layer
 that mixes the pixels), and fit it to the averaged decoder at the end, by absolute errors as in the
