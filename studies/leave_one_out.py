@@ -40,7 +40,6 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "augmentation alone": {
         "method": {"name": "content-style", "alpha": 0, "swap": 0, "style_epochs": 0}
     },
-    "augmentation and pushed pixels": {"method": "studies.pushed_pixels:PushedPixels"},
     "content-style": {"method": {"name": "content-style", "style_epochs": 0}},
 }
 

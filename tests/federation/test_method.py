@@ -10,6 +10,7 @@ from duotone.errors import ConfigError
 from duotone.federation.method import Method, MethodSettings, as_network, find_head, named_tensors
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import cnn_bn
+from duotone.models.content_style import content_cnn_bn, content_cnn_in
 from duotone.types import DataInfo, RoundInfo
 
 DATA = DataInfo((1, 8, 8), "classes", 4)
@@ -97,6 +98,15 @@ def test_a_model_may_be_a_class_a_function_or_a_module():
     copied = as_network(module)(DATA)
     assert copied is not module
     assert torch.equal(copied.weight, module.weight)
+
+
+@pytest.mark.parametrize(
+    ("model", "last"), [(cnn_bn, True), (content_cnn_bn, True), (content_cnn_in, False)]
+)
+def test_channels_lie_last_in_memory_unless_a_network_says_otherwise(model, last):
+    module = FedAvg(MethodSettings(), as_network(model)).module(DATA)
+    wide = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d)][1]
+    assert wide.weight.is_contiguous(memory_format=torch.channels_last) == last
 
 
 def test_a_method_is_sent_without_its_network():

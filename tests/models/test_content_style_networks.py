@@ -149,3 +149,12 @@ def test_the_classifier_starts_out_as_it_would_alone():
 def test_images_that_are_too_small_for_a_style_are_refused():
     with pytest.raises(ConfigError, match=r"8×8 pixels.*another method"):
         ContentStyle(DataInfo((1, 7, 28), "classes", 3), 8)
+
+
+def test_with_instance_norm_channels_stay_apart_however_images_lie_in_memory():
+    x = torch.rand(4, 3, 28, 28)
+    last = x.contiguous(memory_format=torch.channels_last)
+    model = ContentStyle(COLOUR, 8)
+    for encoder in (model.content, model.style):
+        assert torch.equal(encoder(x), encoder(last))
+    assert model.content(last).is_contiguous()
