@@ -7,6 +7,8 @@ python -m studies.figures maps runs/fedcd docs/images/maps.png
 python -m studies.figures local_maps runs/fedvc runs/paper docs/images/local-maps.png
 python -m studies.figures concepts runs/fedvc docs/images/concepts.png
 python -m studies.figures trends runs/studies/simpson docs/images/simpson.png
+python -m studies.figures swaps runs/content-style docs/images/content-style.png
+python -m studies.figures pushed_styles runs/content-style docs/images/content-style-pushed.png
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ import polars as pl
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.image import imread
+from matplotlib.image import imread, imsave
 from matplotlib.ticker import MaxNLocator
+from torch.nn.functional import cross_entropy
 
+import duotone
 from duotone.evaluation.clients import Serving
 from duotone.evaluation.decoding import choose_holders, encode_holders
 from duotone.evaluation.judges import train_judges
-from duotone.evaluation.sheets import manifold_sheet
+from duotone.evaluation.sheets import Images, manifold_sheet, pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
+from duotone.methods.content_style import ContentStyleFL, pushed
+from duotone.models.content_style import ContentStyle
 from duotone.report.maps import code_maps
 from duotone.runs import load_run, plan_run
 from duotone.runs.backend import make_backend
@@ -37,6 +43,10 @@ from duotone.runs.serving import last_serving
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_SHOWN = 10
+"""Samples in a row of a sheet."""
+_BATCH = 50
+"""Samples over which styles are measured."""
 
 
 def curves(study: Path, out: Path) -> None:
@@ -227,7 +237,62 @@ def trends(study: Path, out: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(out))
 
 
+def swaps(folder: Path, out: Path) -> None:
+    """Draw the first test samples of two members, each row above the same in the other's style."""
+    first, second = plan_run(load_run(folder).config).population.partition.members[:2]
+    rows = []
+    for source, target in ((first, second), (second, first)):
+        drawn = duotone.restyle(folder, source=source, target=target)
+        rows += [drawn.original, drawn.x]
+    _print_rows(rows, out)
+
+
+def pushed_styles(folder: Path, out: Path) -> None:
+    """Draw what content–style FL learns from: samples, in the styles of others, and pushed.
+
+    The first training samples of every member; below them the same digits in the style of the next
+    sample, and in that style pushed by one and by two deviations to where the classifier errs.
+    """
+    run = load_run(folder)
+    plan = plan_run(run.config)
+    method, population, store = plan.method, plan.population, run.folder.store()
+    assert isinstance(method, ContentStyleFL)
+    serving = last_serving(plan, store)
+    rows = []
+    for client in population.partition.members:
+        model = serving.model(method, population, ClientTask(client, store.get(client)))
+        assert isinstance(model, ContentStyle)
+        data = population.data(client)
+        x, y = data.x[:_BATCH], data.labels[:_BATCH]
+        content = model.content(x).detach()
+        manner = model.mapping(model.style(x)).detach().roll(1, 0).requires_grad_()
+        loss = cross_entropy(model(model.decoder(content, manner)), y)
+        (gradient,) = torch.autograd.grad(loss, manner)
+        rows.append(pixels(x)[:_SHOWN])
+        for far in (0.0, 1.0, 2.0):
+            harder = pushed(manner.detach(), gradient, torch.full((len(x), 1), far))
+            rows.append(pixels(model.decoder(content, harder).detach())[:_SHOWN])
+    _print_rows(rows, out)
+
+
+def _print_rows(rows: list[Images], out: Path) -> None:
+    """Write rows of images as a sheet with white lines in between, twice as large."""
+    tiles = np.pad(np.stack(rows), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
+    sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in tiles])
+    imsave(out, sheet.repeat(2, axis=0).repeat(2, axis=1))
+
+
 if __name__ == "__main__":
-    figures = (curves, groups, manifolds, maps, local_maps, concepts, trends)
+    figures = (
+        curves,
+        groups,
+        manifolds,
+        maps,
+        local_maps,
+        concepts,
+        trends,
+        swaps,
+        pushed_styles,
+    )
     draw = {figure.__name__: figure for figure in figures}[sys.argv[1]]
     draw(*map(Path, sys.argv[2:]))
