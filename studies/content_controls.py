@@ -60,8 +60,9 @@ def controls(path: Path) -> dict[str, float]:
     plan = plan_run(run.config)
     method, population, seed = plan.method, plan.population, plan.config.seed
     assert isinstance(method, ContentStyleFL)
-    store = run.folder.store()
-    serving = last_serving(plan, store)
+    with run.folder.reading() as last:
+        serving = last_serving(plan, last)
+        states = {client: last.get(client) for client in population.partition}
     judges = train_judges(population, seed)
     train = {client: population.data(client) for client in CLIENTS}
     test = {client: population.data(client, "test") for client in CLIENTS}
@@ -84,7 +85,7 @@ def controls(path: Path) -> dict[str, float]:
     clean: dict[str, tuple[Tensor, Tensor]] = {}
     params: dict[str, Params] = {}
     for client in CLIENTS:
-        model = serving.model(method, population, ClientTask(client, store.get(client)))
+        model = serving.model(method, population, ClientTask(client, states[client]))
         assert isinstance(model, ContentStyle)
         params[client] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         old, new = train[client].x, test[client].x

@@ -188,18 +188,18 @@ def manifolds(folder: Path, out: Path) -> None:
     """Draw the manifold sheet of every client of a run, side by side."""
     run = load_run(folder)
     plan = plan_run(run.config)
-    method, population, store = plan.method, plan.population, run.folder.store()
+    method, population = plan.method, plan.population
     assert isinstance(method, Decodes)
     config = plan.config
     assert config.rounds is not None
     info = before_first_round(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
     )
-    serving = Serving(store.server(), info, plan.rule)
     judges = train_judges(population, config.seed)
     chosen = choose_holders(population.partition, judges.style_of, config.seed)
-    with make_backend(plan, lambda line: None) as backend:
-        holders = encode_holders(chosen, judges, serving, population, store, backend)
+    with make_backend(plan, lambda line: None) as backend, run.folder.reading() as last:
+        serving = Serving(last.server(), info, plan.rule)
+        holders = encode_holders(chosen, judges, serving, population, last, backend)
     figure = Figure(figsize=(2.6 * len(holders), 2.9), layout="constrained")
     for axis, holder in zip(figure.subplots(1, len(holders)), holders, strict=True):
         tiles = manifold_sheet(method, holder, population.info, "", "").tiles
@@ -221,13 +221,15 @@ def trends(study: Path, out: Path) -> None:
     for axis, entry in zip(axes, entries, strict=True):
         run = load_run(entry / "seed0")
         plan = plan_run(run.config)
-        method, population, store = plan.method, plan.population, run.folder.store()
-        serving = last_serving(plan, store)
+        method, population = plan.method, plan.population
+        with run.folder.reading() as last:
+            serving = last_serving(plan, last)
+            states = {client: last.get(client) for client in population.partition}
         for number, client in enumerate(population.partition):
             rows = [population.data(client, split) for split in ("train", "val", "test")]
             x, y = (torch.cat([getattr(part, name) for part in rows]) for name in ("x", "y"))
             axis.scatter(x, y, s=6, alpha=0.5, color=f"C{number}")
-            model = serving.model(method, population, ClientTask(client, store.get(client)))
+            model = serving.model(method, population, ClientTask(client, states[client]))
             ends = torch.tensor([[float(x.min()) - 0.25], [float(x.max()) + 0.25]])
             with torch.inference_mode():
                 axis.plot(ends, method.predict(model, ends), color=f"C{number}")
@@ -255,12 +257,14 @@ def pushed_styles(folder: Path, out: Path) -> None:
     """
     run = load_run(folder)
     plan = plan_run(run.config)
-    method, population, store = plan.method, plan.population, run.folder.store()
+    method, population = plan.method, plan.population
     assert isinstance(method, ContentStyleFL)
-    serving = last_serving(plan, store)
+    with run.folder.reading() as last:
+        serving = last_serving(plan, last)
+        states = {client: last.get(client) for client in population.partition}
     rows = []
     for client in population.partition.members:
-        model = serving.model(method, population, ClientTask(client, store.get(client)))
+        model = serving.model(method, population, ClientTask(client, states[client]))
         assert isinstance(model, ContentStyle)
         data = population.data(client)
         x, y = data.x[:_BATCH], data.labels[:_BATCH]

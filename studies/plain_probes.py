@@ -54,9 +54,11 @@ def probe(path: Path) -> dict[str, object]:
     """Return all scores of one run."""
     run = load_run(path)
     plan = plan_run(run.config)
-    method, population, store = plan.method, plan.population, run.folder.store()
+    method, population = plan.method, plan.population
     assert isinstance(method, PaDPaF)
-    serving = last_serving(plan, store)
+    with run.folder.reading() as last:
+        serving = last_serving(plan, last)
+        states = {client: last.get(client) for client in population.partition}
     digits = load_dataset("mnist")
     rows = digits.test_rows[: 2 * IMAGES]
     x = torch.from_numpy(digits.x[rows]).float()[:, None] / 255
@@ -71,7 +73,7 @@ def probe(path: Path) -> dict[str, object]:
     model = method.load(method.personal(serving.server, state), population.info).eval()
     found: dict[str, object] = {"content": scores(method.encode(model, x).shared)}
     for client in population.partition:
-        own = serving.model(method, population, ClientTask(client, store.get(client)))
+        own = serving.model(method, population, ClientTask(client, states[client]))
         found[f"style of {client}"] = scores(method.encode(own, x).local)
     untrained = method.build(population.info)
     assert isinstance(untrained, ContentStyleGAN)

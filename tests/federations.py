@@ -6,6 +6,14 @@ import numpy as np
 
 from duotone.data.dataset import Dataset
 from duotone.partition.partition import Holding, Partition, Population
+from duotone.runs import Run
+from duotone.types import ServerState
+
+
+def server_of(run: Run) -> ServerState:
+    """Return the server's state after a run's last committed round."""
+    with run.folder.reading() as last:
+        return last.server()
 
 
 def make_population(

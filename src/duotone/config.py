@@ -72,6 +72,8 @@ class RunConfig(Settings):
     """Samples per client and split whose representation is saved; 0 saves none."""
     max_norm: float | None = Field(None, gt=0)
     """Refuse updates that moved further than this; by default no bound."""
+    quorum: int = Field(1, ge=1)
+    """Members whose updates a round needs; with fewer the run stops."""
     backend: Literal["auto", "serial", "processes"] = "auto"
     """Where clients are computed; all give the same results."""
     workers: int | None = Field(None, ge=1)

@@ -9,7 +9,8 @@
     ├── NewcomerError           the method cannot serve a client it has never seen this way
     ├── RunError                a run folder that is missing, busy or foreign
     │   └── CheckpointError     a saved state that cannot be read back
-    └── TrainingError           training cannot go on (a client failed, every update was refused)
+    ├── ClientError             one client cannot be computed; the others go on without it
+    └── TrainingError           training cannot go on (too few clients sent a usable update)
 
 A message says what is wrong, what was given and what to do, in one line.
 """
@@ -62,6 +63,10 @@ class RunError(DuotoneError):
 
 class CheckpointError(RunError):
     """A saved state cannot be read back."""
+
+
+class ClientError(DuotoneError):
+    """One client cannot be computed; it is left out, and the others go on."""
 
 
 class TrainingError(DuotoneError):

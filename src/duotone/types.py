@@ -26,6 +26,26 @@ Task: TypeAlias = Literal["classes", "regression"]
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """The declared form of a tensor that leaves a client.
+
+    Attributes:
+        shape: Its sizes.
+        dtype: Its number type.
+        values: What its values must be besides finite.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float32
+    values: Literal["any", "nonnegative", "covariance"] = "any"
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Form:
+        """Return the form of a tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class DataInfo:
     """The form of the samples, known to everybody: what a network must fit.
 
@@ -99,6 +119,10 @@ class ServerState:
     shared: Params
     extra: Params = field(default_factory=dict)
 
+    def copied(self) -> ServerState:
+        """Return a copy: what a client does to it does not reach the server."""
+        return ServerState(_copied(self.shared), _copied(self.extra))
+
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
@@ -109,6 +133,14 @@ class ClientState:
 
     def __bool__(self) -> bool:
         return bool(self.local or self.extra)
+
+    def copied(self) -> ClientState:
+        """Return a copy, to be changed without changing this one."""
+        return ClientState(_copied(self.local), _copied(self.extra))
+
+
+def _copied(params: Params) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in params.items()}
 
 
 @dataclass(frozen=True, slots=True)

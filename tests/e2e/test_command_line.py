@@ -139,7 +139,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(cli, folder):
         text=True,
     ) as process:
         manifest = folder / "a" / "checkpoints" / "manifest.json"
-        while not manifest.exists():
+        while not manifest.exists() or json.loads(manifest.read_text())["round"] < 1:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()

@@ -133,7 +133,7 @@ def test_a_stopped_study_continues(cli, folder, file, stop):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        while not manifest.exists():
+        while not manifest.exists() or json.loads(manifest.read_text())["round"] < 1:
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(stop)

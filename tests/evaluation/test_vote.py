@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from federations import server_of
 
 import duotone
 from duotone.errors import ConfigError
@@ -54,7 +55,7 @@ def test_clients_with_two_classes_gain_without_a_label(runs):
 
 
 def test_training_does_not_notice(runs):
-    shared = [run.folder.store().server().shared for run in runs.values()]
+    shared = [server_of(run).shared for run in runs.values()]
     assert all((shared[0][name] == shared[1][name]).all() for name in shared[0])
     assert "election" not in runs["none"].summary
 

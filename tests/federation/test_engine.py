@@ -8,11 +8,12 @@ import torch
 from federations import make_population
 
 from duotone.errors import ConfigError, TrainingError
+from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate, sample_clients
 from duotone.federation.local import batches
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import cnn_bn, mlp
-from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
+from duotone.types import ClientState, ClientUpdate, DataInfo, Form, RoundInfo, ServerState
 
 INFO = RoundInfo(1, 5, 0, DataInfo((1, 8, 8), "classes", 4))
 
@@ -113,6 +114,9 @@ class Counting(FedAvg):
     def collects(self, info):
         return info.round == 2
 
+    def collected_form(self, server, info):
+        return {"size": Form(())}
+
     def collect(self, server, client, data, info):
         size = float("nan") if data.client == "c1" else float(len(data))
         return ClientUpdate(data.client, {}, len(data), {"size": torch.tensor(size)})
@@ -153,17 +157,156 @@ def test_members_can_be_asked_again_about_what_they_told(population):
 def test_a_round_without_any_good_update_stops_with_advice():
     population = make_population(members=1, newcomers=0)
     method = FedAvg(FedAvg.Config(lr=1e30), mlp)
-    with pytest.raises(TrainingError, match=r"all 1 updates were refused.*lr"):
+    with pytest.raises(TrainingError, match=r"of 1 clients nobody sent.*'c0'.*NaN.*lr"):
         list(federate(method, population, rounds=1))
 
 
-def test_an_exception_in_a_client_names_the_client(population):
-    class Broken(FedAvg):
-        def client_update(self, server, client, data, info):
-            raise ZeroDivisionError("boom")
+class Broken(FedAvg):
+    """Clients of ``broken`` raise."""
 
-    with pytest.raises(TrainingError, match="Client 'c0' failed: ZeroDivisionError: boom"):
-        list(federate(Broken(FedAvg.Config(), mlp), population, rounds=1))
+    broken = ("c0",)
+    error: Exception = ZeroDivisionError("boom")
+
+    def client_update(self, server, client, data, info):
+        if data.client in self.broken:
+            raise self.error
+        return super().client_update(server, client, data, info)
+
+
+def test_a_client_that_raises_is_left_out_by_name(population):
+    (result,) = federate(Broken(FedAvg.Config(), mlp), population, rounds=1)
+    assert list(result.refused) == ["c0"]
+    assert "it failed: ZeroDivisionError: boom (test_engine.py, line " in result.refused["c0"]
+    assert [update.client for update in result.updates] == ["c1", "c2"]
+
+
+def test_if_all_clients_raise_the_first_of_them_is_told_with_its_traceback(population):
+    method = Broken(FedAvg.Config(), mlp)
+    method.broken = ("c0", "c1", "c2")
+    with pytest.raises(TrainingError, match=r"of 3 clients nobody.*'c0'.*ZeroDiv") as caught:
+        list(federate(method, population, rounds=1))
+    assert "raise self.error" in caught.value.__notes__[0]
+
+
+def test_what_all_clients_raise_on_purpose_is_raised_again(population):
+    method = Broken(FedAvg.Config(), mlp)
+    method.broken, method.error = ("c0", "c1", "c2"), ConfigError("the model has no head")
+    with pytest.raises(ConfigError, match="the model has no head"):
+        list(federate(method, population, rounds=1))
+    method.broken = ("c0",)  # one alone may be wrong about it
+    (result,) = federate(method, population, rounds=1)
+    assert "no head" in result.refused["c0"]
+
+
+class Silent(Serial):
+    """Clients of ``silent`` give no answer."""
+
+    silent = ("c1",)
+
+    def map_clients(self, job, tasks):
+        for result in super().map_clients(job, tasks):
+            if result.client not in self.silent:
+                yield result
+
+
+def test_a_silent_client_is_reported_by_name(population):
+    method = FedAvg(FedAvg.Config(), mlp)
+    backend = Silent(method, population)
+    (result,) = federate(method, population, rounds=1, backend=backend)
+    assert result.refused == {"c1": "it did not answer"}
+    backend.silent = ("c0", "c1", "c2")
+    with pytest.raises(TrainingError, match=r"of 3 clients nobody sent.*it did not answer"):
+        list(federate(method, population, rounds=1, backend=backend))
+
+
+def test_a_round_needs_its_quorum(population):
+    method = Broken(FedAvg.Config(), mlp)
+    (result,) = federate(method, population, rounds=1, quorum=2)
+    assert len(result.updates) == 2
+    with pytest.raises(TrainingError, match=r"of 3 clients only 2 sent.*needs 3.*'c0'"):
+        list(federate(method, population, rounds=1, quorum=3))
+
+
+class Twisted(Serial):
+    """Answers of ``c1`` come with other names, and once more."""
+
+    def map_clients(self, job, tasks):
+        for result in super().map_clients(job, tasks):
+            if result.client == "c1":
+                update, state = result.value
+                yield replace(result, value=(replace(update, client="c0"), state))
+                yield result
+                yield replace(result, client="nobody")
+            else:
+                yield result
+
+
+def test_the_sender_is_who_was_asked_and_answers_once(population):
+    method = FedAvg(FedAvg.Config(), mlp)
+    (plain,) = federate(method, population, rounds=1)
+    (result,) = federate(method, population, rounds=1, backend=Twisted(method, population))
+    assert [update.client for update in result.updates] == ["c0", "c1", "c2"]
+    for name, tensor in plain.server.shared.items():
+        assert torch.equal(tensor, result.server.shared[name]), name
+
+
+class Meddling(FedAvg):
+    """Clients change in place whatever they are handed."""
+
+    def client_update(self, server, client, data, info):
+        found = super().client_update(server, client, data, info)
+        for params in (server.shared, server.extra, client.local, client.extra):
+            for tensor in params.values():
+                tensor.zero_()
+            params["stolen"] = data.x
+        data.x.zero_()
+        return found
+
+    def collects(self, info):
+        return 1
+
+    def collect(self, server, client, data, info):
+        server.extra["stolen"] = data.x
+        return ClientUpdate(data.client, {}, len(data))
+
+
+def test_what_a_client_does_to_the_servers_state_reaches_nobody(population):
+    honest = list(federate(FedAvg(FedAvg.Config(), cnn_bn), population, rounds=2))
+    states = MemoryStates()
+    meddled = list(federate(Meddling(FedAvg.Config(), cnn_bn), population, rounds=2, states=states))
+    assert honest[-1].server.shared.keys() == meddled[-1].server.shared.keys()
+    for name, tensor in honest[-1].server.shared.items():
+        assert torch.equal(tensor, meddled[-1].server.shared[name]), name
+    assert meddled[-1].server.extra == {}
+
+
+def test_a_client_that_is_refused_keeps_the_state_it_had(population):
+    class Late(Poisoned):
+        def client_update(self, server, client, data, info):
+            for tensor in client.local.values():
+                tensor.add_(1)  # its own state, in place
+            update, _ = super().client_update(server, ClientState(), data, info)
+            if info.round == 1:
+                _, update = update, FedAvg.client_update(self, server, ClientState(), data, info)[0]
+            return update, ClientState({"mark": torch.full((1,), float(info.round))})
+
+    states = MemoryStates()
+    list(federate(Late(FedAvg.Config(), mlp), population, rounds=2, states=states))
+    assert states.get("c1").local["mark"].item() == 1.0
+    assert states.get("c0").local["mark"].item() == 2.0
+
+
+def test_bad_metrics_are_dropped_and_the_update_counts(population):
+    class Odd(FedAvg):
+        def client_update(self, server, client, data, info):
+            update, state = super().client_update(server, client, data, info)
+            loss = float("nan") if data.client == "c1" else 1.0
+            return replace(update, metrics={"train_loss": loss}), state
+
+    (result,) = federate(Odd(FedAvg.Config(), mlp), population, rounds=1)
+    assert [update.client for update in result.updates] == ["c0", "c1", "c2"]
+    assert result.dropped == {"c1": "its metric train_loss is nan"}
+    assert result.updates[1].metrics == {}
 
 
 def test_ambient_randomness_neither_enters_nor_is_touched(population):

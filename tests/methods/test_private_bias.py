@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from federations import server_of
 from torch import nn
 from worked import FIRST, client, make, play, value
 
@@ -114,7 +115,7 @@ def slope_inside_members(data: str) -> float:
 
 
 def weight_of(run) -> float:
-    return value(run.folder.store().server().shared["head.weight"])
+    return value(server_of(run).shared["head.weight"])
 
 
 @pytest.mark.parametrize("data", ["simpson", "simpson-repo"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from federations import server_of
 
 import duotone
 from duotone.errors import ConfigError, RunError
@@ -28,7 +29,7 @@ def test_an_aligned_run_is_the_fedcd_run_that_would_have_been(fedavg, tmp_path):
     trained = duotone.run(SETTINGS, method={"name": "fedcd", "rank": 2}, out=tmp_path / "trained")
     assert read.status == "finished"
     name = "head.basis"
-    ours, theirs = (item.folder.store().server().shared[name] for item in (read, trained))
+    ours, theirs = (server_of(item).shared[name] for item in (read, trained))
     cosines = torch.linalg.svdvals(ours[:, :2].T @ theirs[:, :2])
     assert cosines.min() > 0.999
     accuracy = [item.summary["scores"]["member.accuracy"] for item in (fedavg, read, trained)]
@@ -36,13 +37,13 @@ def test_an_aligned_run_is_the_fedcd_run_that_would_have_been(fedavg, tmp_path):
 
 
 def test_the_model_stays_and_codes_are_written(fedavg, tmp_path):
-    before = fedavg.folder.store().server().shared
+    before = server_of(fedavg).shared
     read = duotone.align(fedavg.path, layer="fc1", rank=2, out=tmp_path / "read")
     latents = read.latents
     assert latents["local"].shape[1] == 2
     assert np.isfinite(latents["shared"]).all()
     assert "probe.client_from_local" in read.summary["scores"]
-    after = fedavg.folder.store().server().shared
+    after = server_of(fedavg).shared
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert read.folder.facts()["aligned_from"] == str(fedavg.path)
     assert read.report().exists()

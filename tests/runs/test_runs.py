@@ -132,7 +132,7 @@ def test_ctrl_c_finishes_the_round_and_resume_ends_bit_identically(finished, tmp
     stopped = duotone.load_run(path)
     assert stopped.status == "interrupted"
     # one more round was under way when the request came, or none: a whole number in any case
-    assert stopped.folder.store().manifest.round in (1, 2)
+    assert stopped.folder.manifest().last.round in (1, 2)
     resumed = duotone.resume(path)
     assert resumed.status == "finished"
     assert_same_run(finished.path, path)
@@ -162,9 +162,143 @@ def test_metrics_of_an_uncommitted_round_are_cut_off(tmp_path):
 def test_a_run_without_a_committed_round_starts_over(finished, tmp_path):
     plan = plan_run(small())
     folder = prepare(plan, tmp_path / "r")
-    (folder.path / "metrics.csv").write_text("rubbish")
+    with folder.writing():  # where a kill leaves a run whose first round is under way
+        (folder.path / "metrics.csv").write_text("rubbish")
+        (folder.path / "checkpoints" / "clients" / "0-00001.safetensors").write_text("half")
+        (folder.path / ".scratch").mkdir()
+        (folder.path / ".scratch" / "0.safetensors").write_text("left behind")
     duotone.resume(folder.path)
     assert_same_run(finished.path, folder.path)
+    assert not (folder.path / ".scratch").exists()
+
+
+def stopped(path, **changes):
+    """Return a run that was stopped after its first evaluated round."""
+    with pytest.raises(Interrupted):
+        duotone.run(small(**changes), out=path, observers=[StopAfter(2)])
+    return duotone.load_run(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("lr = 0.1", "lr = 0.2"), r"method.lr was 0.1 and is 0.2"),
+        (lambda text: text.replace("rounds = 4", "rounds = 9"), r"rounds was 4 and is 9"),
+        (lambda text: text + "momentum = 0.5\n", r"method.momentum was 0.0 and is 0.5"),
+    ],
+)
+def test_an_edited_configuration_is_noticed_on_resume(finished, tmp_path, change, said):
+    run = stopped(tmp_path / "r")
+    config = run.path / "config.toml"
+    right = config.read_text()
+    edited = change(right.replace("momentum = 0.0\n", "") if "momentum" in said else right)
+    assert edited != right
+    config.write_text(edited)
+    with pytest.raises(RunError, match=said):
+        duotone.resume(run.path)
+    config.write_text(right)
+    assert_same_run(finished.path, duotone.resume(run.path).path)
+
+
+def test_where_a_run_is_computed_may_be_changed(finished, tmp_path):
+    run = stopped(tmp_path / "r")
+    config = run.path / "config.toml"
+    config.write_text(config.read_text().replace('backend = "serial"', 'backend = "auto"'))
+    assert_same_run(finished.path, duotone.resume(run.path).path)
+
+
+def test_edited_cut_or_missing_metrics_are_noticed_on_resume(finished, tmp_path):
+    run = stopped(tmp_path / "r")
+    path = run.path / "metrics.csv"
+    right = path.read_bytes()
+    place = right.index(b"accuracy,0.") + len("accuracy,0.")
+    digit = b"1" if right[place : place + 1] != b"1" else b"2"
+    path.write_bytes(right[:place] + digit + right[place + 1 :])
+    with pytest.raises(RunError, match=r"metrics.csv is not what was committed.*edited"):
+        duotone.resume(run.path)
+    path.write_bytes(right[:-40])
+    with pytest.raises(RunError, match=r"bytes instead of"):
+        duotone.resume(run.path)
+    path.unlink()
+    with pytest.raises(RunError, match="it is missing"):
+        duotone.resume(run.path)
+    path.write_bytes(right)
+    assert_same_run(finished.path, duotone.resume(run.path).path)
+
+
+def test_a_lost_manifest_is_said_and_nothing_is_removed(tmp_path):
+    run = stopped(tmp_path / "r")
+    (run.path / "checkpoints" / "manifest.json").unlink()
+    states = sorted((run.path / "checkpoints").rglob("*.safetensors"))
+    assert states
+    for read in (lambda: run.folder.manifest(), lambda: duotone.load_run(run.path).metrics):
+        with pytest.raises(RunError, match=r"manifest.json is missing"):
+            read()
+    with pytest.raises(RunError, match=r"manifest.json"):
+        duotone.resume(run.path)
+    shutil.rmtree(run.path / "checkpoints")
+    with pytest.raises(RunError, match=r"holds results, but.*manifest.json"):
+        duotone.resume(run.path)
+    assert (run.path / "metrics.csv").stat().st_size
+
+
+def test_of_an_unfinished_run_only_what_is_committed_is_read(tmp_path):
+    run = stopped(tmp_path / "r")
+    with (run.path / "metrics.csv").open("a") as file:
+        file.write("3,0,all,member,both,accuracy,0.5\n3,1,al")
+    assert run.metrics["round"].max() == run.folder.manifest().last.round
+
+
+def test_a_symbolic_link_inside_a_run_is_refused(tmp_path):
+    run = stopped(tmp_path / "r")
+    (run.path / "metrics.csv").rename(tmp_path / "elsewhere.csv")
+    (run.path / "metrics.csv").symlink_to(tmp_path / "elsewhere.csv")
+    with pytest.raises(RunError, match=r"metrics.csv is a symbolic link"):
+        duotone.load_run(run.path)
+    (tmp_path / "latest").symlink_to(run.path)  # a link to the run itself is the user's affair
+    (run.path / "metrics.csv").unlink()
+    assert duotone.load_run(tmp_path / "latest").status == "interrupted"
+
+
+class Recorder(StopAfter):
+    """Writes down the states after every round."""
+
+    def __init__(self):
+        self.rounds = {}
+
+    def run_started(self, folder, plan, round):
+        self.folder = folder
+
+    def round_committed(self, progress):
+        self.rounds[progress.round] = states(self.folder, "last")
+
+
+def states(folder, which):
+    with folder.reading(which) as kept:
+        clients = {client: kept.get(client) for client in "0123"}
+        server = kept.server()
+    tensors = {f"server/{name}": tensor for name, tensor in server.shared.items()}
+    for client, state in clients.items():
+        own = state.local if state else {}
+        tensors |= {f"{client}/{name}": tensor for name, tensor in own.items()}
+    return tensors
+
+
+def test_the_selected_round_is_kept_as_it_was_local_parts_too(tmp_path):
+    recorder = Recorder()
+    settings = small("fedbn", model="mlp-bn", rounds=8, evaluate_every=1)
+    run = duotone.run(settings, out=tmp_path / "r", observers=[recorder])
+    chosen = run.summary["selected_round"]
+    assert 1 < chosen < 8, "choose other settings: the last round would be kept anyway"
+    kept = states(run.folder, "selected")
+    then = recorder.rounds[chosen]
+    assert kept.keys() == then.keys()
+    assert any(name.startswith("0/") for name in kept)
+    assert all(torch.equal(tensor, then[name]) for name, tensor in kept.items())
+    last = recorder.rounds[8]
+    assert not all(torch.equal(tensor, last[name]) for name, tensor in kept.items())
+    files = list((run.path / "checkpoints").rglob("*.safetensors"))
+    assert len(files) <= 2 * (1 + 3)
 
 
 def test_two_processes_cannot_work_on_one_run(finished):

@@ -47,7 +47,7 @@ def generate(
       duotone generate runs/feddva --client 0 --label 7 --count 40 --out sevens.png
     """
     from duotone.errors import ConfigError
-    from duotone.federation.store import write_atomically
+    from duotone.files import write_atomically
     from duotone.runs.folder import tiles_png
     from duotone.runs.generate import contact_sheet
     from duotone.runs.generate import generate as draw
@@ -147,7 +147,7 @@ def _write(out: Path, made: Restyled) -> None:
     import numpy as np
 
     from duotone.errors import ConfigError
-    from duotone.federation.store import write_atomically
+    from duotone.files import write_atomically
     from duotone.runs.folder import tiles_png
     from duotone.runs.restyle import pair_sheet
 

@@ -108,9 +108,11 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
     facts, config, status = item.folder.facts(), item.config, item.status
     is_done = status == "finished"
     if as_json:
-        summary = item.summary if is_done else {}
+        rest: dict[str, Any] = (
+            item.summary if is_done else {"rounds": item.folder.manifest().last.round}
+        )
         show_json(
-            {"run": str(run), **facts, "status": status, "config": config.model_dump(), **summary}
+            {"run": str(run), **facts, "status": status, "config": config.model_dump(), **rest}
         )
         return
     show(
@@ -119,10 +121,12 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
         f"{facts['seconds']:.0f} s"
     )
     if not is_done:
-        round = item.folder.store().manifest.round
-        show(
-            f"{round} of {config.rounds} rounds are committed. Continue with: duotone resume {run}"
-        )
+        so_far = item.folder.manifest().last
+        show(f"{so_far.round} of {config.rounds} rounds are committed.")
+        for name, value in so_far.notes.get("scores", {}).items():
+            show(f"So far {name} is {value:.3f}.")
+        is_running = status == "running"
+        show("It is running now." if is_running else f"Continue with: duotone resume {run}")
         return
     summary = item.summary
     show(results_table([(str(config.method["name"]), summary)]))

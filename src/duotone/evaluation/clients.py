@@ -11,9 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from duotone.errors import ClientError
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
 from duotone.federation.backends import Backend, ClientJob, ClientTask
-from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
+from duotone.federation.engine import (
+    AnswerLog,
+    ClientStates,
+    answers,
+    client_randomness,
+    largest_first,
+    member_state,
+)
 from duotone.federation.method import Decodes, Method
 from duotone.federation.personalise import Personalisation, personalised
 from duotone.federation.store import Shelf
@@ -67,6 +75,7 @@ class Serving:
         A member takes its last local step on its training data. A newcomer starts from what the
         rule allows; it has never been seen, so nothing else is known of it.
         """
+        server = self.server.copied()  # what a client does to it is its own affair
         data = population.data(task.client).to(method.device)
         is_member = population.partition[task.client].kind == "member"
         allowed = data if is_member else self._allowed(data)
@@ -74,11 +83,11 @@ class Serving:
         if state is None:
             used = allowed if is_member else self._used(method, allowed)
             with client_randomness(self.info, task.client):
-                stored = member_state(method, self.server, task, self.info) if is_member else None
-                state = method.adapt(self.server, stored, used, self.info)
+                stored = member_state(method, server, task, self.info) if is_member else None
+                state = method.adapt(server, stored, used, self.info)
             if self.shelf is not None:
                 self.shelf.put(task.client, state)
-        params = method.personal(self.server, state)
+        params = method.personal(server, state)
         if self.chosen is None or allowed is None:
             return params
         return personalised(method, params, allowed.x, self.info, self.chosen)
@@ -106,7 +115,11 @@ class EvaluateJob:
     def __call__(
         self, method: Method, population: Population, task: ClientTask
     ) -> dict[str, float]:
-        """Return metrics and facts by name; validation metrics start with ``val_``."""
+        """Return metrics and facts by name; validation metrics start with ``val_``.
+
+        Raises:
+            ClientError: The model answers with something that is not a number.
+        """
         model = self.serving.model(method, population, task)
         scores = _scores(method, model, population.data(task.client, "test"))
         if len(population.partition[task.client].val):
@@ -119,6 +132,11 @@ class EvaluateJob:
 def _scores(method: Method, model: nn.Module, data: ClientData) -> dict[str, float]:
     outputs = [method.predict(model, x.to(method.device)) for x in torch.split(data.x, BATCH)]
     output = torch.cat(outputs).cpu().double()
+    bad = int((~torch.isfinite(output)).flatten(1).any(dim=1).sum())
+    if bad:  # the largest of them would be called class 0
+        raise ClientError(
+            f"its model answers NaN or infinite values to {bad} of {len(output)} samples"
+        )
     y = data.labels.numpy()
     if data.info.task == "regression":
         scores = regression_metrics(y.astype(np.float64), output.squeeze(1).numpy())
@@ -161,11 +179,23 @@ def by_client(
     states: ClientStates,
     backend: Backend,
 ) -> dict[str, Any]:
-    """Do a job for some clients; return what each gave."""
+    """Do a job for some clients; return what each gave, in the order of ``clients``.
+
+    A client that fails or does not answer is left out, and the user told so.
+
+    Raises:
+        DuotoneError: Nobody answered, and all for the same reason.
+    """
     # States are fetched one by one, so that memory does not grow with the number of clients.
     order = largest_first(clients, population)
     tasks = (ClientTask(client, states.get(client)) for client in order)
-    return {result.client: result.value for result in backend.map_clients(job, tasks)}
+    log = AnswerLog()
+    found = dict(answers(backend, job, tasks, clients, log))
+    if not found:
+        log.raise_common()
+    for client, reason in sorted(log.refused.items()):
+        backend.say(f"Client {client!r} is left out: {reason}.")
+    return {client: found[client] for client in clients if client in found}
 
 
 def evaluate(
@@ -175,14 +205,14 @@ def evaluate(
     states: ClientStates,
     backend: Backend,
 ) -> list[Row]:
-    """Evaluate clients; return rows in the order of ``clients``."""
+    """Evaluate clients; return rows in the order of ``clients``, none for those that fail."""
     found = by_client(EvaluateJob(serving), clients, population, states, backend)
     rows: list[Row] = []
-    for client in clients:
+    for client, scores in found.items():
         holding = population.partition[client]
         rows.extend(
             Row(serving.info.round, client, holding.group, holding.kind, "both", metric, value)
-            for metric, value in sorted(found[client].items())
+            for metric, value in sorted(scores.items())
         )
     return rows
 
@@ -234,5 +264,8 @@ def _codes(method: Method, model: nn.Module, data: ClientData) -> dict[str, NDAr
     for part in ("shared", "local", "shared_std", "local_std"):
         pieces = [getattr(latent, part) for latent in latents]
         if pieces[0] is not None:
-            arrays[part] = torch.cat(pieces).cpu().numpy()
+            codes = torch.cat(pieces).cpu()
+            if not bool(torch.isfinite(codes).all()):
+                raise ClientError(f"its {part} codes hold NaN or infinite values")
+            arrays[part] = codes.numpy()
     return arrays

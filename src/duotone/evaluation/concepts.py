@@ -107,14 +107,13 @@ def find_concepts(
 ) -> Concepts | None:
     """Return what clients are mixtures of; ``None`` where no concept was found."""
     found = by_client(ConceptJob(serving, samples), clients, population, states, backend)
-    if any(weights.size == 0 for weights, _ in found.values()):
+    if not found or any(weights.size == 0 for weights, _ in found.values()):
         return None
     described: list[ClientConcepts] = []
     near: list[Floats] = []
     rows: list[NDArray[np.int64]] = []
-    for client in clients:
+    for client, (weights, nearness) in found.items():
         holding = population.partition[client]
-        weights, nearness = found[client]
         own = population.rows(client)[: len(nearness)]
         labels = population.dataset.y[own]
         classes = population.info.outputs if population.info.task == "classes" else 0

@@ -94,8 +94,7 @@ def encode_holders(
     """Get the models and codes of some clients, with what the judges hold to be true of them."""
     served = by_client(ServeJob(serving, SAMPLES), chosen, population, states, backend)
     holders: list[Holder] = []
-    for client in chosen:
-        params, shared, local = served[client]
+    for client, (params, shared, local) in served.items():
         holding = population.partition[client]
         truth = judges.truth(population, client, holding.test[:SAMPLES])
         style = judges.style_of[client]

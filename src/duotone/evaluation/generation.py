@@ -264,7 +264,7 @@ def generation_scores(
     readers = {"member": judges, "newcomer": for_newcomers or judges}
     chosen = choose_holders(population.partition, judges.style_of, seed, _MEMBERS)
     drawn = by_client(GenerateJob(serving), chosen, population, states, backend)
-    samples: dict[str, dict[str, Samples]] = {client: drawn[client] for client in chosen}
+    samples: dict[str, dict[str, Samples]] = dict(drawn)
     with one_thread():
         looks = [
             _Look.at(
@@ -274,7 +274,7 @@ def generation_scores(
                 population,
                 asks_labels(method, population),
             )
-            for client in chosen
+            for client in samples
         ]
     scores: dict[str, Score | None] = {}
     for kind, suffix in (("member", ""), ("newcomer", ".newcomers")):

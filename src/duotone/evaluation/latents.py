@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from duotone.data.dataset import Array
+from duotone.errors import ClientError
 from duotone.evaluation.clients import EncodeJob, Serving, by_client
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
@@ -39,6 +40,9 @@ def collect_latents(
     be put beside each other, unless the method says that they can; ``common_shared`` and
     ``common_local`` are codes of the same samples by one client's encoder, that of the first
     member.
+
+    Raises:
+        ClientError: No client's samples can be encoded.
     """
     members = [client for client in clients if population.partition[client].kind == "member"]
     with one_thread():
@@ -50,8 +54,10 @@ def collect_latents(
                 others["common_"] = common
     job = EncodeJob(serving, samples, others)
     codes = by_client(job, clients, population, states, backend)
+    if not codes:
+        raise ClientError("no client's samples could be encoded")
     columns: dict[str, list[Any]] = {}
-    for client in clients:
+    for client, arrays in codes.items():
         holding = population.partition[client]
         for split in job.splits:
             rows = population.rows(client, split)[:samples]
@@ -66,7 +72,7 @@ def collect_latents(
             facts |= {f"factor_{k}": v for k, v in population.factors(rows).items()}
             facts |= {
                 name.removesuffix(f"/{split}"): values
-                for name, values in codes[client].items()
+                for name, values in arrays.items()
                 if name.endswith(f"/{split}")
             }
             for name, values in facts.items():

@@ -203,7 +203,7 @@ def sample_tiles(
     chosen = choose_holders(population.partition, styles_of(population.partition), 0)
     members = [client for client in chosen if population.partition[client].kind == "member"]
     drawn = by_client(SampleJob(serving), members, population, states, backend)
-    return np.stack([_row(population, client, drawn[client]) for client in members])
+    return np.stack([_row(population, client, samples) for client, samples in drawn.items()])
 
 
 def _row(population: Population, client: str, samples: Samples) -> Images:

@@ -172,7 +172,7 @@ def find_stylists(
     """
     job = TakeOffJob(serving, {"train": shown, "test": tested}, serving.info.seed, redrawn)
     found = by_client(job, chosen, population, states, backend)
-    return [found[client] for client in chosen]
+    return list(found.values())
 
 
 def drawn_as(

@@ -61,13 +61,24 @@ def selected_round(table: pl.DataFrame) -> int | None:
     The earliest of equals. ``None`` without validation data.
     """
     metric = headline(table["metric"])
-    rounds = (
-        table.filter((pl.col("metric") == f"val_{metric}") & (pl.col("kind") == "member"))
-        .group_by("round")
-        .agg(pl.col("value").mean())
-        .sort("value", "round", descending=[DIRECTIONS[metric] == "higher", False])
-    )
-    return None if rounds.is_empty() else int(rounds["round"][0])
+    rows = table.filter((pl.col("metric") == f"val_{metric}") & (pl.col("kind") == "member"))
+    best: tuple[int, float] | None = None
+    for (number,), found in sorted(rows.group_by("round"), key=lambda item: int(item[0][0])):
+        value = mean_validation(found["value"])
+        if best is None or is_better(value, best[1], metric):
+            best = (int(number), value)
+    return None if best is None else best[0]
+
+
+def mean_validation(values: Iterable[float]) -> float:
+    """Return the mean of members' validation scores, whatever their order."""
+    known = list(values)
+    return math.fsum(known) / len(known)
+
+
+def is_better(value: float, than: float, metric: str) -> bool:
+    """Say whether a validation score beats the best one so far."""
+    return value > than if DIRECTIONS[metric] == "higher" else value < than
 
 
 def summarise(table: pl.DataFrame) -> dict[str, Score]:

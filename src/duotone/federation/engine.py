@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 
-from duotone.errors import ConfigError, TrainingError
-from duotone.federation.backends import Backend, ClientTask
+from duotone.errors import ClientError, ConfigError, TrainingError
+from duotone.federation.backends import Backend, ClientJob, ClientTask, Failure
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
-from duotone.federation.screening import refusal
+from duotone.federation.screening import Refused, Screen, check_state
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
 from duotone.types import ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
 class ClientStates(Protocol):
-    """Where client states are kept between rounds."""
+    """Where client states can be read."""
 
     def get(self, client: str) -> ClientState | None:
         """Return a client's state, or ``None`` if it never took part."""
         ...
+
+
+class StateStore(ClientStates, Protocol):
+    """Where client states are kept between rounds."""
 
     def put(self, round: int, client: str, state: ClientState) -> None:
         """Keep a client's state of a round."""
@@ -38,8 +43,9 @@ class MemoryStates:
     states: dict[str, ClientState] = field(default_factory=dict)
 
     def get(self, client: str) -> ClientState | None:
-        """Return a client's state."""
-        return self.states.get(client)
+        """Return a copy of a client's state, as a disk would."""
+        state = self.states.get(client)
+        return None if state is None else state.copied()
 
     def put(self, round: int, client: str, state: ClientState) -> None:
         """Keep a client's state."""
@@ -62,9 +68,11 @@ class RoundResult:
         info: Which round it was.
         server: The server's new state.
         updates: The updates that were averaged, in the order of the partition.
-        refused: Client to reason, for updates that were not.
+        refused: Client to reason, for clients whose updates or statistics were not used: what they
+            sent was bad, or they sent nothing.
         sent_bytes: Bytes of the shared part each sampled client received.
         collected: Statistics that members sent when the round was over, in the order of asking.
+        dropped: Client to reason, for updates that count though something was taken out of them.
     """
 
     info: RoundInfo
@@ -73,6 +81,7 @@ class RoundResult:
     refused: dict[str, str]
     sent_bytes: int
     collected: tuple[ClientUpdate, ...] = ()
+    dropped: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +96,10 @@ class TrainJob:
     ) -> tuple[ClientUpdate, ClientState]:
         """Return what leaves the client and what stays."""
         data = population.data(task.client).to(method.device)
+        server = self.server.copied()  # what a client does to it is its own affair
         with client_randomness(self.info, task.client):
-            state = member_state(method, self.server, task, self.info)
-            return method.client_update(self.server, state, data, self.info)
+            state = member_state(method, server, task, self.info)
+            return method.client_update(server, state, data, self.info)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +112,9 @@ class CollectJob:
     def __call__(self, method: Method, population: Population, task: ClientTask) -> ClientUpdate:
         """Return what leaves the client."""
         data = population.data(task.client).to(method.device)
-        state = member_state(method, self.server, task, self.info)
-        return method.collect(self.server, state, data, self.info)
+        server = self.server.copied()
+        state = member_state(method, server, task, self.info)
+        return method.collect(server, state, data, self.info)
 
 
 def member_state(
@@ -121,9 +132,10 @@ def federate(
     sampled: int | None = None,
     seed: int = 0,
     backend: Backend | None = None,
-    states: ClientStates | None = None,
+    states: StateStore | None = None,
     start: Start | None = None,
     max_norm: float | None = None,
+    quorum: int = 1,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -137,6 +149,10 @@ def federate(
         states: Where client states are kept; in memory if not given.
         start: Continue from here instead of from the beginning.
         max_norm: Refuse updates that moved further than this.
+        quorum: How many good updates a round needs.
+
+    Raises:
+        TrainingError: A round had fewer.
     """
     backend = backend or Serial(method, clients)
     states = states if states is not None else MemoryStates()
@@ -149,67 +165,164 @@ def federate(
         chosen = sample_clients(members, sampled, info)
         order = largest_first(chosen, clients)
         tasks = (ClientTask(client, states.get(client)) for client in order)
-
+        log = AnswerLog()
         updates: list[ClientUpdate] = []
-        refused: dict[str, str] = {}
         sent = size_in_bytes(server.shared)
         # More threads would only take the cores from the workers.
         with one_thread():
-            for result in backend.map_clients(TrainJob(server, info), tasks):
-                update, state = result.value
-                reason = refusal(update, method.sent(server, update), max_norm=max_norm)
-                if reason:
-                    refused[result.client] = reason  # the old state stays: its model was good
-                    continue
-                updates.append(update)
-                if state:
-                    states.put(round, result.client, state)
-
-            if not updates:
-                client, reason = min(refused.items())
-                raise TrainingError(
-                    f"Round {round}: all {len(refused)} updates were refused; client {client!r} "
-                    f"because {reason}. A smaller learning rate often helps: --set lr=…"
+            extra = method.extra_form(server, info)
+            job = TrainJob(server, info)
+            for client, reply in answers(backend, job, tasks, chosen, log):
+                screen = Screen(
+                    client,
+                    len(clients.rows(client)),
+                    partial(method.sent, server),
+                    extra,
+                    max_norm,
                 )
+                try:
+                    update, state = _trained(reply)
+                    passed, kept = screen.passed(update), check_state(state)
+                except Refused as reason:
+                    log.refused[client] = str(reason)  # the old state stays: its model was good
+                    continue
+                if passed.dropped:
+                    log.dropped[client] = "; ".join(passed.dropped)
+                updates.append(passed.update)
+                if kept:
+                    states.put(round, client, kept)
+
+            log.require(quorum, len(updates), round)
             # Workers finish in any order; sums must not notice.
             updates.sort(key=lambda update: chosen.index(update.client))
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
             for asking in range(1, method.collects(info) + 1):
                 asked = replace(info, asking=asking)
-                told = collect(method, server, members, asked, states, backend, refused)
+                told = collect(method, server, clients, asked, states, backend, log)
                 server = method.pool(server, told, asked)
                 collected += told
         yield RoundResult(
             info,
             server,
             tuple(updates),
-            dict(sorted(refused.items())),
+            dict(sorted(log.refused.items())),
             sent,
             tuple(collected),
+            dict(sorted(log.dropped.items())),
         )
+
+
+@dataclass(slots=True)
+class AnswerLog:
+    """Who gave no usable answer, and why.
+
+    Attributes:
+        refused: Client to reason.
+        dropped: Client to what was taken out of its answer; the rest counts.
+        failures: What clients raised, if they did.
+    """
+
+    refused: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+    def raise_common(self) -> None:
+        """Raise what every client raised on purpose: it is no client's fault.
+
+        A missing layer, say, or a method that cannot serve newcomers.
+        """
+        raised = [failure.error for failure in self.failures if failure.error is not None]
+        if len(raised) < len(self.refused):
+            return
+        for error in raised:
+            if not isinstance(error, ClientError):
+                raise error
+
+    def require(self, quorum: int, good: int, round: int) -> None:
+        """Make sure that a round has enough updates.
+
+        Raises:
+            TrainingError: It has not.
+        """
+        if good >= quorum:
+            return
+        if good == 0:
+            self.raise_common()
+        client, reason = min(self.refused.items())
+        asked = good + len(self.refused)
+        how_many = "nobody" if good == 0 else f"only {good}"
+        advice = "" if self.failures else " A smaller learning rate often helps: --set lr=…"
+        error = TrainingError(
+            f"Round {round}: of {asked} clients {how_many} sent a usable update, and a round needs "
+            f"{quorum}. Client {client!r} was left out because {reason}.{advice}"
+        )
+        for failure in self.failures[:1]:
+            error.add_note(failure.details)
+        raise error
+
+
+def answers(
+    backend: Backend,
+    job: ClientJob,
+    tasks: Iterable[ClientTask],
+    asked: Sequence[str],
+    log: AnswerLog,
+) -> Iterator[tuple[str, Any]]:
+    """Yield clients with their answers, as they come; write down who failed or gave none.
+
+    An answer is that of the client who was asked, whatever name stands in it.
+    """
+    waiting = set(asked)
+    for result in backend.map_clients(job, tasks):
+        if result.client not in waiting:  # nobody asked, or it has answered
+            continue
+        waiting.remove(result.client)
+        if result.failure is None:
+            yield result.client, result.value
+        else:
+            log.failures.append(result.failure)
+            log.refused[result.client] = f"it failed: {result.failure.reason}"
+    for client in waiting:
+        log.refused[client] = "it did not answer"
+
+
+def _trained(reply: Any) -> tuple[Any, Any]:
+    """Return the two halves of what training returns.
+
+    Raises:
+        Refused: It has not two.
+    """
+    if not isinstance(reply, tuple) or len(reply) != 2:
+        raise Refused(f"it is a {type(reply).__name__}, not an update and a state")
+    return reply
 
 
 def collect(
     method: Method,
     server: ServerState,
-    members: Sequence[str],
+    clients: Population,
     info: RoundInfo,
     states: ClientStates,
     backend: Backend,
-    refused: dict[str, str],
+    log: AnswerLog,
 ) -> list[ClientUpdate]:
     """Ask all members for statistics; return them in the members' order, refusals aside."""
+    members = clients.partition.members
     tasks = (ClientTask(client, states.get(client)) for client in members)
-    collected: list[ClientUpdate] = []
-    for result in backend.map_clients(CollectJob(server, info), tasks):
-        reason = refusal(result.value, {})
-        if reason:
-            also = f"{refused[result.client]}; " if result.client in refused else ""
-            refused[result.client] = f"{also}of its statistics, {reason}"
-        else:
-            collected.append(result.value)
-    return sorted(collected, key=lambda update: members.index(update.client))
+    form = method.collected_form(server, info)
+    collected: dict[str, ClientUpdate] = {}
+    asking = AnswerLog()
+    for client, reply in answers(backend, CollectJob(server, info), tasks, members, asking):
+        screen = Screen(client, len(clients.rows(client)), lambda _: {}, form)
+        try:
+            collected[client] = screen.passed(reply).update
+        except Refused as reason:
+            asking.refused[client] = str(reason)
+    for client, why in asking.refused.items():
+        also = f"{log.refused[client]}; " if client in log.refused else ""
+        log.refused[client] = f"{also}of its statistics, {why}"
+    return [collected[client] for client in members if client in collected]
 
 
 def before_first_round(

@@ -39,6 +39,7 @@ from duotone.types import (
     ClientUpdate,
     DataInfo,
     Draws,
+    Form,
     Latents,
     NewcomerRule,
     Params,
@@ -206,6 +207,14 @@ class Method(ABC):
         """Return the shared tensors an update started from; an honest update has their form."""
         return server.shared
 
+    def extra_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare what an update carries in ``extra``; anything else is refused."""
+        return {}
+
+    def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare what a member's statistics consist of; anything else is refused."""
+        return {}
+
     def adapt(
         self,
         server: ServerState,
@@ -271,7 +280,9 @@ class Method(ABC):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(derive(info.seed, "initial", *name))
                 self._initial = (key, self.split(self.build(info.data)))
-        return self._initial[1]
+        # Copies: what is done to one client's must not reach the next.
+        shared, local = ({n: t.clone() for n, t in part.items()} for part in self._initial[1])
+        return shared, local
 
     def parameters_of(self, model: nn.Module, part: Part) -> list[nn.Parameter]:
         """Return the parameters of one part, to train them alone."""

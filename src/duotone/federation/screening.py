@@ -1,44 +1,205 @@
-"""Look at every update before it is averaged; refuse a bad one and say whose it was."""
+"""Look at everything that leaves a client before it is used; refuse what is bad, and say why.
+
+A method declares what leaves its clients: the shared tensors, by those it sent, and ``extra`` and
+collected statistics, by :class:`~duotone.types.Form`. Whatever a client answers instead, nothing
+in here raises: a reply becomes a clean update, or a reason to refuse it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from duotone.types import ClientUpdate, Params
+from duotone.types import ClientState, ClientUpdate, Form, Params
+
+LARGEST = 1e18
+"""No honest number is larger; squares of larger ones do not fit into float32."""
+MOST_METRICS = 100
+LONGEST_NAME = 200
+
+Forms = Mapping[str, Form]
 
 
-def refusal(update: ClientUpdate, sent: Params, *, max_norm: float | None = None) -> str | None:
-    """Return why ``update`` must not be averaged, or ``None`` if it may.
+class Refused(Exception):
+    """A reply that must not be used; the message says why."""
 
-    Args:
-        update: What a client sent.
-        sent: The shared part it was sent before training; an honest update has the same form.
-        max_norm: Largest allowed Euclidean distance between the two, if bounded.
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """What is left of a reply.
+
+    Attributes:
+        update: What the server may use.
+        dropped: What was taken out of it, in words; the rest counts.
     """
-    if not (math.isfinite(update.weight) and update.weight > 0):
-        return f"its weight is {update.weight}"
-    if update.shared and not sent:
-        return "it names a model that was not sent"
-    form = _form_problem(update.shared, sent)
-    if form:
-        return form
-    for name, tensor in (*update.shared.items(), *update.extra.items()):
-        if tensor.is_floating_point() and not _all_finite(tensor):
-            return f"{name} holds NaN or infinite values"
-    if max_norm is not None:
-        norm = distance(update.shared, sent)
-        if norm > max_norm:
-            return f"it moved by {norm:.3g}, more than the allowed {max_norm:g}"
-    return None
+
+    update: ClientUpdate
+    dropped: tuple[str, ...] = ()
 
 
-def _all_finite(tensor: Tensor) -> bool:
-    # A finite sum has finite terms and is far cheaper to take; the reverse may fail by overflow.
-    return bool(torch.isfinite(tensor.sum()) or torch.isfinite(tensor).all())
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What one client may answer.
+
+    Attributes:
+        client: Who was asked. An answer is its answer, whatever name stands in it.
+        samples: How many samples it is enrolled with: the largest weight it may claim.
+        sent: Returns the shared tensors that an update started from; an honest one has their form.
+        extra: The declared form of what is sent besides.
+        max_norm: Largest allowed Euclidean distance from what was sent, if bounded.
+    """
+
+    client: str
+    samples: int
+    sent: Callable[[ClientUpdate], Params]
+    extra: Forms = field(default_factory=dict)
+    max_norm: float | None = None
+
+    def passed(self, reply: Any) -> Screened:
+        """Return what may be used of a reply.
+
+        Raises:
+            Refused: Nothing may.
+        """
+        try:
+            return self._passed(reply)
+        except Refused:
+            raise
+        except Exception as error:  # whatever a strange object does when it is looked at
+            raise Refused(f"it cannot be read ({type(error).__name__}: {error})") from error
+
+    def _passed(self, reply: Any) -> Screened:
+        if not isinstance(reply, ClientUpdate):
+            raise Refused(f"it is a {type(reply).__name__}, not an update")
+        weight = self._weight(reply.weight)
+        extra = matching(reply.extra, self.extra)
+        update = ClientUpdate(self.client, {}, weight, extra)
+        sent = self.sent(update)
+        if reply.shared and not sent:
+            raise Refused("it names a model that was not sent")
+        forms = {name: Form.of(tensor) for name, tensor in sent.items()}
+        shared = matching(reply.shared, forms)
+        if self.max_norm is not None:
+            norm = distance(shared, sent)
+            if norm > self.max_norm:
+                raise Refused(f"it moved by {norm:.3g}, more than the allowed {self.max_norm:g}")
+        metrics, dropped = _metrics(reply.metrics)
+        return Screened(replace(update, shared=shared, metrics=metrics), dropped)
+
+    def _weight(self, weight: Any) -> float:
+        if isinstance(weight, bool) or not isinstance(weight, Real):
+            raise Refused(f"its weight is a {type(weight).__name__}, not a number")
+        value = float(weight)
+        if not (math.isfinite(value) and value > 0):
+            raise Refused(f"its weight is {value}")
+        if value > self.samples:
+            raise Refused(f"its weight is {value:g}, more than its {self.samples} samples")
+        return value
+
+
+def matching(given: Any, forms: Forms) -> dict[str, Tensor]:
+    """Return tensors that have the declared names, forms and sane values, in the declared order.
+
+    Raises:
+        Refused: They have not.
+    """
+    tensors = dict(given)
+    missing = forms.keys() - tensors.keys()
+    if missing:
+        raise Refused(f"it lacks {min(missing)}")
+    unknown = tensors.keys() - forms.keys()
+    if unknown:
+        name = min(map(str, unknown))[:LONGEST_NAME]
+        raise Refused(f"it has an unexpected {name}")
+    return {name: _matching(name, tensors[name], form) for name, form in forms.items()}
+
+
+def _matching(name: str, tensor: Any, form: Form) -> Tensor:
+    check_plain(name, tensor)
+    if tuple(tensor.shape) != form.shape:
+        raise Refused(f"{name} has shape {tuple(tensor.shape)}, not {form.shape}")
+    if tensor.dtype != form.dtype:
+        raise Refused(f"{name} is {tensor.dtype}, not {form.dtype}")
+    clean: Tensor = tensor.detach().cpu()
+    if clean.is_floating_point() and clean.numel():
+        low, high = (float(end) for end in clean.aminmax())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise Refused(f"{name} holds NaN or infinite values")
+        if max(-low, high) > LARGEST:
+            raise Refused(f"{name} holds values beyond ±{LARGEST:g}")
+    if form.values == "nonnegative" and bool((clean < 0).any()):
+        raise Refused(f"{name} holds negative values")
+    if form.values == "covariance" and not _is_covariance(clean):
+        raise Refused(f"{name} is not a covariance")
+    return clean
+
+
+def check_plain(name: str, tensor: Any) -> None:
+    """Make sure that something is an ordinary tensor, with its values at hand.
+
+    Raises:
+        Refused: It is not.
+    """
+    if not isinstance(tensor, Tensor):
+        raise Refused(f"{name} is a {type(tensor).__name__}, not a tensor")
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+        raise Refused(f"{name} is not an ordinary tensor")
+
+
+def check_state(state: Any) -> ClientState:
+    """Return what a client wants to keep, if it can be kept.
+
+    It never leaves the client, so its values are its own affair.
+
+    Raises:
+        Refused: It is not a state of named tensors.
+    """
+    if not isinstance(state, ClientState):
+        raise Refused(f"its state is a {type(state).__name__}")
+    for part in (state.local, state.extra):
+        if not isinstance(part, Mapping):
+            raise Refused(f"its state holds a {type(part).__name__}, not named tensors")
+        for name, tensor in part.items():
+            if not isinstance(name, str):
+                raise Refused("its state holds a tensor without a name")
+            check_plain(name, tensor)
+    return state
+
+
+def _metrics(given: Any) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the finite numbers among some metrics, and what was wrong with the others."""
+    if not isinstance(given, Mapping):
+        return {}, ("its metrics are not named numbers",)
+    if len(given) > MOST_METRICS:
+        return {}, (f"it sent {len(given)} metrics",)
+    kept: dict[str, float] = {}
+    dropped: list[str] = []
+    for name, value in given.items():
+        label = str(name)[:LONGEST_NAME]
+        if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
+            dropped.append(f"a metric is called {label!r}")
+        elif isinstance(value, bool) or not isinstance(value, Real):
+            dropped.append(f"its metric {label} is a {type(value).__name__}")
+        elif not math.isfinite(value):
+            dropped.append(f"its metric {label} is {float(value)}")
+        else:
+            kept[name] = float(value)
+    return kept, tuple(dropped)
+
+
+def _is_covariance(matrix: Tensor) -> bool:
+    """Say whether a matrix is symmetric and has no negative eigenvalue, but for rounding."""
+    exact = matrix.double()
+    size = float(exact.abs().max()) if exact.numel() else 0.0
+    if float((exact - exact.T).abs().max()) > 1e-6 * size:
+        return False
+    return float(torch.linalg.eigvalsh(exact)[0]) >= -1e-5 * size
 
 
 def distance(a: Params, b: Params) -> float:
@@ -49,18 +210,3 @@ def distance(a: Params, b: Params) -> float:
         if tensor.is_floating_point()
     ]
     return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
-
-
-def _form_problem(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
-    missing = expected.keys() - given.keys()
-    if missing:
-        return f"it lacks {sorted(missing)[0]}"
-    unknown = given.keys() - expected.keys()
-    if unknown:
-        return f"it has an unexpected {sorted(unknown)[0]}"
-    for name, tensor in expected.items():
-        if given[name].shape != tensor.shape:
-            return f"{name} has shape {tuple(given[name].shape)}, not {tuple(tensor.shape)}"
-        if given[name].dtype != tensor.dtype:
-            return f"{name} is {given[name].dtype}, not {tensor.dtype}"
-    return None

@@ -2,85 +2,213 @@
 
 A round is written to new files; replacing ``manifest.json`` commits it. Whatever happens before
 that single rename — a kill, a full disk, a power cut — leaves the round before intact, and what was
-written for the unfinished one is cleared away when the run is opened again::
+written for the unfinished one is cleared away by the next writer::
 
     checkpoints/
       manifest.json                      the last committed round, and which file holds what
       server-00012.safetensors           the server's state
       clients/7-00011.safetensors        client 7 was last drawn in round 11
 
+Two rounds are kept: the last one, and the one that validation data would choose. A commit removes
+the files that belong to neither, so a run takes at most twice the disk of one round.
+
+One writer, many readers. :class:`FolderStore` writes; only the holder of the run's lock may open
+it. :func:`reading` shows one committed round, whole, and changes nothing: while somebody reads, the
+writer commits as usual but leaves old files where they are until the reader is done.
+
 Every file's checksum is in the manifest, so damage is noticed, not averaged. Nothing is pickled.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from duotone.errors import CheckpointError
+from duotone.files import (
+    disk_errors,
+    exclusive_after,
+    read_regular,
+    refuse_links,
+    sync_folder,
+    together,
+    write_atomically,
+    write_durably,
+)
 from duotone.types import ClientState, Params, ServerState
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, 2)  # the first had no selected round
+_SERVER_FILE = re.compile(r"server-\d{5,}\.safetensors")
+_CLIENT_FILE = re.compile(r"clients/[^/\\\0]+-\d{5,}\.safetensors")
+_PATIENCE_SECONDS = 5.0
+
+Which: TypeAlias = Literal["last", "selected"]
+"""The last committed round, or the one that validation data would choose."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a committed round consists of.
+class Snapshot:
+    """One committed round.
 
     Attributes:
-        round: The committed round; 0 before the first.
-        files: File name to checksum, for every file that belongs to the round.
+        round: Which one; 0 before the first.
         server: The file of the server's state.
         clients: Client to the file of its state, for clients that have one.
         notes: Small facts the run wants to be committed together with the round.
     """
 
     round: int = 0
-    files: Mapping[str, int] = field(default_factory=dict)
     server: str = ""
     clients: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
 
+    def files(self) -> list[str]:
+        """Return the names of the files it consists of."""
+        return [self.server, *self.clients.values()] if self.server else []
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is committed.
+
+    Attributes:
+        last: The last round.
+        selected: The round that validation data would choose; ``None`` if there is none.
+        files: File name to checksum, for every file that belongs to either.
+    """
+
+    last: Snapshot = field(default_factory=Snapshot)
+    selected: Snapshot | None = None
+    files: Mapping[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> bytes:
+        """Return the content of ``manifest.json``."""
+        selected = None if self.selected is None else asdict(self.selected)
+        content = {**asdict(self.last), "files": dict(self.files), "selected": selected}
+        return json.dumps({"format": FORMAT, **content}).encode()
+
+    def snapshot(self, which: Which) -> Snapshot:
+        """Return a committed round.
+
+        Raises:
+            CheckpointError: There is no selected one.
+        """
+        found = self.last if which == "last" else self.selected
+        if found is None:
+            raise CheckpointError(
+                "No round was selected: the run has no validation samples, or was made by an "
+                "older version. Use the last round."
+            )
+        return found
+
+
+class CommittedRound:
+    """One committed round, to be read.
+
+    Args:
+        folder: The checkpoints.
+        snapshot: Which files hold what.
+        files: Their checksums.
+    """
+
+    def __init__(self, folder: Path, snapshot: Snapshot, files: Mapping[str, int]) -> None:
+        self.folder = folder
+        self.snapshot = snapshot
+        self._files = files
+
+    @property
+    def round(self) -> int:
+        """Which round it is."""
+        return self.snapshot.round
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What was committed together with it."""
+        return self.snapshot.notes
+
+    def get(self, client: str) -> ClientState | None:
+        """Return a client's state, or ``None`` if it has none."""
+        name = self.snapshot.clients.get(client)
+        return None if name is None else ClientState(*read_state(self.folder, name, self._files))
+
+    def server(self) -> ServerState:
+        """Return the server's state.
+
+        Raises:
+            CheckpointError: No round is committed yet, or the file is damaged.
+        """
+        if not self.snapshot.server:
+            raise CheckpointError(f"{self.folder} holds no committed round yet.")
+        return ServerState(*read_state(self.folder, self.snapshot.server, self._files))
+
+
+@contextmanager
+def reading(folder: Path, which: Which = "last") -> Iterator[CommittedRound]:
+    """Read a committed round, whole, beside a writer that goes on. Nothing is changed.
+
+    Raises:
+        CheckpointError: There is no such round, or the manifest is missing or damaged.
+    """
+    refuse_links(folder.parent, folder.name)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is missing: the run has not begun, or lost its states.")
+    with together(folder):
+        manifest = read_manifest(folder)
+        yield CommittedRound(folder, manifest.snapshot(which), manifest.files)
+
 
 class FolderStore:
-    """Server and client states of one run, in a folder.
+    """Server and client states of one run, in a folder, to be written.
 
     Use as the ``states`` of :func:`~duotone.federation.engine.federate`; call :meth:`commit` after
-    every round.
+    every round. Only the holder of the run's lock may open it: what a writer that died has left
+    behind is removed.
+
+    Raises:
+        CheckpointError: The manifest is missing though states are there, or is damaged. Nothing is
+            removed then.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        refuse_links(folder.parent, folder.name)
+        refuse_links(folder, "clients", "manifest.json")
         (folder / "clients").mkdir(parents=True, exist_ok=True)
-        self.manifest = _read_manifest(folder / "manifest.json")
+        if not (folder / "manifest.json").exists():
+            # From here on a missing manifest is a lost one; if one was lost, this raises.
+            write_atomically(folder / "manifest.json", read_manifest(folder).as_json())
+        self.manifest = read_manifest(folder)
         self._staged_files: dict[str, int] = {}
         self._staged_clients: dict[str, str] = {}
+        self._unneeded: set[str] = set()
         self._clear()
+
+    @property
+    def last(self) -> CommittedRound:
+        """The last committed round."""
+        return CommittedRound(self.folder, self.manifest.last, self.manifest.files)
 
     def get(self, client: str) -> ClientState | None:
         """Return a client's newest state, or ``None`` if it has none."""
-        name = self._staged_clients.get(client) or self.manifest.clients.get(client)
+        name = self._staged_clients.get(client) or self.manifest.last.clients.get(client)
         if name is None:
             return None
-        return ClientState(*self._read(name))
-
-    def server(self) -> ServerState:
-        """Return the server's state as of the committed round."""
-        return ServerState(*self._read(self.manifest.server))
+        return ClientState(*read_state(self.folder, name, self._known()))
 
     def put(self, round: int, client: str, state: ClientState) -> None:
         """Write a client's new state; it counts from the next commit on."""
@@ -88,27 +216,60 @@ class FolderStore:
         self._write(name, state.local, state.extra)
         self._staged_clients[client] = name
 
-    def commit(self, round: int, server: ServerState, notes: Mapping[str, Any]) -> None:
-        """Make a round the one that counts."""
+    def commit(
+        self, round: int, server: ServerState, notes: Mapping[str, Any], *, selects: bool = False
+    ) -> None:
+        """Make a round the one that counts.
+
+        Args:
+            round: Its number.
+            server: The server's state.
+            notes: Small facts to be committed with it.
+            selects: Whether it is the best so far by validation data, and to be kept.
+        """
         name = f"server-{round:05d}.safetensors"
         self._write(name, server.shared, server.extra)
         # Sorted, because workers finish in any order and equal rounds shall be equal files.
-        clients = dict(sorted({**self.manifest.clients, **self._staged_clients}.items()))
-        known = {**self.manifest.files, **self._staged_files}
-        files = {file: known[file] for file in [name, *clients.values()]}
-        manifest = Manifest(round, files, name, clients, dict(notes))
-        content = {"format": FORMAT, **asdict(manifest)}
+        clients = dict(sorted({**self.manifest.last.clients, **self._staged_clients}.items()))
+        last = Snapshot(round, name, clients, dict(notes))
+        self._replace(last, last if selects else self.manifest.selected)
+        self._staged_clients = {}
+
+    def note(self, **notes: Any) -> None:
+        """Add facts to the last committed round."""
+        last = self.manifest.last
+        self._replace(
+            Snapshot(last.round, last.server, last.clients, {**last.notes, **notes}),
+            self.manifest.selected,
+        )
+
+    def close(self) -> None:
+        """Remove the files that no kept round needs, when readers are done with them."""
+        with exclusive_after(self.folder, _PATIENCE_SECONDS) as is_alone:
+            if is_alone:
+                self._clear()
+
+    def _replace(self, last: Snapshot, selected: Snapshot | None) -> None:
+        known = self._known()
+        kept = [*last.files(), *(selected.files() if selected is not None else ())]
+        manifest = Manifest(last, selected, {file: known[file] for file in dict.fromkeys(kept)})
         for folder in (self.folder / "clients", self.folder):
-            _sync_folder(folder)
-        write_atomically(self.folder / "manifest.json", json.dumps(content).encode())
-        for old in self.manifest.files.keys() - files.keys():
-            (self.folder / old).unlink(missing_ok=True)
-        self.manifest = manifest
-        self._staged_files, self._staged_clients = {}, {}
+            sync_folder(folder)
+        write_atomically(self.folder / "manifest.json", manifest.as_json())
+        self._unneeded |= self.manifest.files.keys() - manifest.files.keys()
+        self.manifest, self._staged_files = manifest, {}
+        with exclusive_after(self.folder, 0.0) as is_alone:
+            if is_alone:  # else somebody reads: the files go with a later commit
+                for name in self._unneeded:
+                    (self.folder / name).unlink(missing_ok=True)
+                self._unneeded = set()
+
+    def _known(self) -> dict[str, int]:
+        return {**self.manifest.files, **self._staged_files}
 
     def _clear(self) -> None:
-        """Remove what a writer that died has left behind."""
-        for path in [*self.folder.glob("*.safetensors"), *self.folder.glob("clients/*")]:
+        """Remove what belongs to no committed round."""
+        for path in _states(self.folder):
             if path.relative_to(self.folder).as_posix() not in self.manifest.files:
                 path.unlink()
         for path in self.folder.glob("*.part"):
@@ -116,25 +277,97 @@ class FolderStore:
 
     def _write(self, name: str, first: Params, extra: Params) -> None:
         content = _packed(first, extra)
-        with disk_errors(self.folder / name), open(self.folder / name, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_durably(self.folder / name, content)
         self._staged_files[name] = zlib.crc32(content)
 
-    def _read(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        path = self.folder / name
-        try:
-            content = path.read_bytes()
-            expected = self._staged_files.get(name, self.manifest.files.get(name))
-            if zlib.crc32(content) != expected:
-                raise CheckpointError(
-                    f"The checkpoint {path} is damaged (its checksum differs); restore it from a "
-                    "copy, or start the run anew."
-                )
-            return _unpacked(content)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what is committed in a folder of checkpoints.
+
+    Raises:
+        CheckpointError: The manifest is missing, damaged, of another version, or names files
+            outside of the folder.
+    """
+    path = folder / "manifest.json"
+    # A writer makes the manifest before any state: without states there is nothing to know yet.
+    if not path.exists() and not _states(folder):
+        return Manifest()
+    try:
+        content = json.loads(read_regular(path))
+        version = content.pop("format")
+        if version not in _READABLE:
+            raise CheckpointError(
+                f"{path} was written by another version of duotone; open it with that version."
+            )
+        files = _Files.validate_python(content.pop("files"))
+        selected = content.pop("selected", None)
+        last = _Snapshot.validate_python(content)
+        best = None if selected is None else _Snapshot.validate_python(selected)
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{path} is missing, so nobody knows which states count; nothing was changed. Restore "
+            "it from a copy, or start the run anew in another folder."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = "a value of the wrong form" if isinstance(error, ValidationError) else error
+        raise CheckpointError(
+            f"{path} is damaged and cannot be read ({reason}); nothing was changed. Restore it "
+            "from a copy, or start the run anew in another folder."
+        ) from error
+    manifest = Manifest(last, best, files)
+    for snapshot in (last, best):
+        if snapshot is not None:
+            _check_names(path, snapshot, files)
+    return manifest
+
+
+_Files = TypeAdapter(dict[str, int])
+_Snapshot = TypeAdapter(Snapshot)
+
+
+def _states(folder: Path) -> list[Path]:
+    return [*folder.glob("*.safetensors"), *folder.glob("clients/*.safetensors")]
+
+
+def _check_names(path: Path, snapshot: Snapshot, files: Mapping[str, int]) -> None:
+    """Make sure that a manifest names files of its own folder, and the checksum of each."""
+    forms = [(_SERVER_FILE, snapshot.server)] if snapshot.server else []
+    forms += [(_CLIENT_FILE, name) for name in snapshot.clients.values()]
+    for form, name in forms:
+        if not form.fullmatch(name) or ".." in name.split("/"):
+            raise CheckpointError(
+                f"{path} is damaged: it names {name!r}, which is no file of this folder; nothing "
+                "was changed."
+            )
+        if name not in files:
+            raise CheckpointError(f"{path} is damaged: it lacks the checksum of {name}.")
+    for name in files:
+        if not (_SERVER_FILE.fullmatch(name) or _CLIENT_FILE.fullmatch(name)):
+            raise CheckpointError(
+                f"{path} is damaged: it names {name!r}, which is no file of this folder; nothing "
+                "was changed."
+            )
+
+
+def read_state(
+    folder: Path, name: str, files: Mapping[str, int]
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Return the two mappings of tensors that a file holds.
+
+    Raises:
+        CheckpointError: It is missing, damaged, or no regular file.
+    """
+    path = folder / name
+    try:
+        content = read_regular(path)
+        if zlib.crc32(content) != files.get(name):
+            raise CheckpointError(
+                f"The checkpoint {path} is damaged (its checksum differs); restore it from a "
+                "copy, or start the run anew."
+            )
+        return _unpacked(content)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +393,7 @@ class Shelf:
         part = path.with_suffix(".part")
         with disk_errors(path):
             part.write_bytes(_packed(state.local, state.extra))
-            os.replace(part, path)
+            part.replace(path)
 
     def _path(self, client: str) -> Path:
         return self.folder / f"{_file_stem(client)}.safetensors"
@@ -187,60 +420,9 @@ def _unpacked(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.
     return main, extra
 
 
-def _read_manifest(path: Path) -> Manifest:
-    if not path.exists():
-        return Manifest()
-    try:
-        content = json.loads(path.read_bytes())
-        if content.pop("format") != FORMAT:
-            raise CheckpointError(
-                f"{path} was written by another version of duotone; resume it with that version."
-            )
-        return Manifest(**content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(
-            f"{path} is damaged and cannot be read ({error}); restore it from a copy, or start "
-            "the run anew."
-        ) from error
-
-
 def _file_stem(client: str) -> str:
     """Return a file name for a client, whatever its own name is made of."""
     name = quote(client, safe="")
     if len(name) <= 100:
         return name
     return name[:80] + hashlib.sha256(client.encode()).hexdigest()[:16]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader sees the old content or the new, never a part of it."""
-    part = path.with_name(path.name + ".part")
-    with disk_errors(path):
-        with open(part, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames and new names in a folder survive a power cut, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-@contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a failed write into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        problem = f"{error.strerror}; choose another place."
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            problem = "the disk is full. The last committed round is safe; make room, then resume."
-        raise CheckpointError(f"{path} cannot be written: {problem}") from error

@@ -78,6 +78,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Form,
     Latents,
     Params,
     RoundInfo,
@@ -286,6 +287,16 @@ class FedCD(Method):
             found = private_moments(hidden, self.config.clip, self._budget(info), noise)
         extra = {"mean": found.mean, "covariance": found.covariance}
         return ClientUpdate(data.client, {}, len(data), extra)
+
+    def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare the mean and the covariance of a client's hidden vectors."""
+        width = self._layer(self.module(info.data)).in_features
+        # With noise on it a covariance may have negative eigenvalues.
+        values: Literal["any", "covariance"] = "any" if self.config.epsilon else "covariance"
+        return {
+            "mean": Form((width,), torch.float64),
+            "covariance": Form((width, width), torch.float64, values),
+        }
 
     def _budget(self, info: RoundInfo) -> float:
         """Return the share of one alignment in a run's privacy budget."""

@@ -87,6 +87,7 @@ from duotone.types import (
     ClientState,
     ClientUpdate,
     DataInfo,
+    Form,
     Latents,
     RoundInfo,
     ServerState,
@@ -336,6 +337,42 @@ class FedVC(Method):
                 sums = sums_of(places, centres, sharpness, layer.shares > 0)
             extra = {key: tensor.cpu() for key, tensor in sums.as_extra().items()}
         return ClientUpdate(data.client, {}, len(data), extra)
+
+    def extra_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare the sums that move the concepts of Algorithm 8."""
+        if self.config.variant != "paper" or self.config.learning == "unified":
+            return {}
+        centres = self._layer(self.module(info.data)).centres
+        return {
+            "mass": Form((len(centres),), centres.dtype, "nonnegative"),
+            "places": Form(tuple(centres.shape), centres.dtype),
+        }
+
+    def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare moments, then sums over concepts, then heads; nothing without a concept."""
+        layer = self._layer(self.module(info.data))
+        if self._finds_directions(info):
+            width = layer.in_features
+            return {
+                "mean": Form((width,), torch.float64),
+                "covariance": Form((width, width), torch.float64, "covariance"),
+            }
+        if not server.shared[f"{self._name(self.module(info.data))}.shares"].any():
+            return {}
+        concepts, dimensions = layer.centres.shape
+        if self._learns_heads(info):
+            assert layer.heads is not None
+            return {
+                "mass": Form((concepts,), layer.shares.dtype, "nonnegative"),
+                "weight": Form.of(layer.heads.weight),
+                "bias": Form.of(layer.heads.bias),
+            }
+        return {
+            "mass": Form((concepts,), torch.float64, "nonnegative"),
+            "places": Form((concepts, dimensions), torch.float64),
+            "squares": Form((), torch.float64, "nonnegative"),
+            "entropy": Form((), torch.float64),
+        }
 
     def _finds_directions(self, info: RoundInfo) -> bool:
         return self.config.variant == "duotone" and info.asking == 1

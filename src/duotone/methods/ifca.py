@@ -41,7 +41,15 @@ from torch.nn import functional
 from duotone.federation.local import mean_loss, train
 from duotone.federation.method import Method, MethodSettings, packed, unpacked
 from duotone.seeding import derive
-from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
+from duotone.types import (
+    ClientData,
+    ClientState,
+    ClientUpdate,
+    Form,
+    Params,
+    RoundInfo,
+    ServerState,
+)
 
 
 class IFCAConfig(MethodSettings):
@@ -124,12 +132,13 @@ class IFCA(Method):
                 extra |= packed(new.extra, str(group))
         return ServerState(shared, extra)
 
+    def extra_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
+        """Declare the group that a client chose."""
+        return {"group": Form((), torch.int64)}
+
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
-        """Return the model of the group an update names."""
-        group = update.extra.get("group", torch.tensor(-1))
-        if group.numel() != 1 or group.is_floating_point():
-            return {}  # what a wrong choice is screened against has no tensor at all
-        return unpacked(server.shared, str(int(group)))
+        """Return the model of the group an update names; nothing if there is no such group."""
+        return unpacked(server.shared, str(int(update.extra["group"])))
 
     def adapt(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from duotone.errors import ConfigError
-from duotone.federation.store import disk_errors, write_atomically
+from duotone.files import disk_errors, write_atomically
 from duotone.report.compared import compared_page
 from duotone.report.page import Page, render
 from duotone.report.sections import run_page

@@ -69,7 +69,11 @@ class Run:
     def status(self) -> str:
         """One of running, finished, interrupted, failed; killed if its process is gone."""
         status = str(self.folder.facts()["status"])
-        return "killed" if status == "running" and not self.folder.is_busy else status
+        if status != "running" or self.folder.is_busy:
+            return status
+        # It may have ended between the two questions.
+        status = str(self.folder.facts()["status"])
+        return "killed" if status == "running" else status
 
     @cached_property
     def config(self) -> RunConfig:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from duotone.errors import RunError
-from duotone.evaluation.clients import by_client
-from duotone.federation.engine import CollectJob, before_first_round
+from duotone.federation.engine import AnswerLog, MemoryStates, before_first_round, collect
 from duotone.methods import METHODS
 from duotone.methods.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
@@ -80,25 +80,30 @@ def align(
     before = before_first_round(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
     )
-    store = source.folder.store()
-    started, given = method.start(before).shared, plain(store.server().shared)
+    with source.folder.reading() as last:
+        given = plain(last.server().shared)
+        round, notes = last.round, last.notes
+    started = method.start(before).shared
     if given.keys() != plain(started).keys():
         raise RunError(
             f"{source.path}: clients of {name!r} have parts of the model of their own; align reads "
             "models that all clients share."
         )
     server = ServerState({**started, **given})
-    info = replace(before, round=store.manifest.round)
-    with make_backend(plan, lambda line: None) as backend:
-        members = population.partition.members
-        found = by_client(CollectJob(server, info), members, population, store, backend)
-    server = method.pool(server, [found[client] for client in members], info)
+    info = replace(before, round=round)
+    log = AnswerLog()
+    with make_backend(plan, warnings.warn) as backend:
+        told = collect(method, server, population, info, MemoryStates(), backend, log)
+    for client, reason in log.refused.items():
+        warnings.warn(f"Client {client!r} was left out: {reason}.", stacklevel=2)
+    server = method.pool(server, told, info)
 
     place = Path(out) if out else source.path.with_name(f"{source.path.name}-aligned")
     folder = prepare(plan, place)
     folder.update_facts(aligned_from=str(source.path))
-    shutil.copyfile(source.path / "metrics.csv", folder.path / "metrics.csv")
-    folder.store().commit(store.manifest.round, server, store.manifest.notes)
+    with folder.locked(), folder.writing() as store:
+        shutil.copyfile(source.path / "metrics.csv", folder.path / "metrics.csv")
+        store.commit(round, server, {**notes, "config": store.last.notes["config"]})
     execute(folder, plan, observers)
     return Run(folder.path)
 

@@ -13,7 +13,18 @@ from duotone.runs.plan import Plan
 
 
 def make_backend(plan: Plan, say: Callable[[str], None]) -> Backend:
-    """Return the backend the configuration asks for."""
+    """Return the backend the configuration asks for.
+
+    Args:
+        plan: What is to be computed.
+        say: Told in one line what the user should know, such as that a client was left out.
+    """
+    backend = _backend(plan, say)
+    backend.say = say
+    return backend
+
+
+def _backend(plan: Plan, say: Callable[[str], None]) -> Backend:
     method, population = plan.method, plan.population
     if plan.config.backend == "serial" or method.device != "cpu":
         return Serial(method, population)

@@ -10,16 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
+
+import polars as pl
 
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.sheets import sample_tiles
-from duotone.evaluation.summary import Score, headline, selected_round, summarise
+from duotone.evaluation.summary import (
+    Score,
+    headline,
+    is_better,
+    mean_validation,
+    selected_round,
+    summarise,
+)
 from duotone.evaluation.vote import vote
 from duotone.federation.backends import Backend
 from duotone.federation.engine import (
@@ -92,8 +99,8 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
         folder.update_facts(status="running", error=None)
         outcome: dict[str, str] = {"status": "finished"}
         try:
-            with stop_requests() as stop_requested:
-                _train(folder, plan, observers, stop_requested)
+            with stop_requests() as stop_requested, folder.writing() as store:
+                _train(folder, plan, store, observers, stop_requested)
         except KeyboardInterrupt:
             outcome = {"status": "interrupted"}
             raise
@@ -109,6 +116,7 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
 def _train(
     folder: RunFolder,
     plan: Plan,
+    store: FolderStore,
     observers: Sequence[RunObserver],
     stop_requested: Callable[[], bool],
 ) -> None:
@@ -121,18 +129,19 @@ def _train(
 
     config, population = plan.config, plan.population
     assert config.rounds is not None
-    store = folder.store()
-    done = store.manifest.round
-    folder.cut_metrics(store.manifest.notes.get("metrics_bytes", 0))
-    scores: dict[str, float] = dict(store.manifest.notes.get("scores", {}))
-    elected = last_election(store)
+    done, kept = store.last.round, store.last.notes
+    folder.cut_metrics(kept.get("metrics_bytes", 0))
+    crc = int(kept.get("metrics_crc", 0))
+    scores: dict[str, float] = dict(kept.get("scores", {}))
+    best: tuple[int, float] | None = kept.get("best")
+    elected = last_election(store.last)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     for observer in observers:
         observer.run_started(folder, plan, done)
     folder.log(f"starting after round {done} of {config.rounds}")
 
-    with make_backend(plan, say) as backend, TemporaryDirectory() as at_the_end:
-        shelf = Shelf(Path(at_the_end))
+    with make_backend(plan, say) as backend, folder.scratch() as scratch:
+        shelf = Shelf(scratch)
         for result in federate(
             plan.method,
             population,
@@ -141,13 +150,17 @@ def _train(
             seed=config.seed,
             backend=backend,
             states=store,
-            start=Start(done, store.server()) if done else None,
+            start=Start(done, store.last.server()) if done else None,
             max_norm=config.max_norm,
+            quorum=config.quorum,
         ):
             number = result.info.round
             rows = _training_rows(result, plan)
             for client, reason in result.refused.items():
-                say(f"Round {number}: the update of client {client!r} was refused: {reason}.")
+                say(f"Round {number}: client {client!r} was left out: {reason}.")
+            for client, reason in result.dropped.items():
+                say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
+            is_best = False
             is_due = number % config.evaluate_every == 0 or number == config.rounds
             if is_due:
                 serving = Serving(result.server, result.info, plan.rule, config.shots)
@@ -164,6 +177,7 @@ def _train(
                 if isinstance(plan.method, Generates) and population.info.is_image:
                     folder.write_samples(sample_tiles(serving, population, store, backend), (0, 1))
                 scores = headline_scores(found)
+                best, is_best = _selection(found, number, best)
                 if number == config.rounds and config.curve:
                     found += newcomer_curve(
                         plan.method, serving, config.curve, found, population, store, backend
@@ -172,10 +186,17 @@ def _train(
             if number == config.rounds:
                 for line in plan.method.warnings(result.server):
                     say(line)
-            notes = {"metrics_bytes": folder.append_metrics(rows), "scores": scores}
+            size, crc = folder.append_metrics(rows, crc)
+            notes = {
+                "config": store.last.notes["config"],
+                "metrics_bytes": size,
+                "metrics_crc": crc,
+                "scores": scores,
+                "best": best,
+            }
             if elected is not None:
                 notes["election"] = elected.as_json()
-            store.commit(number, result.server, notes)
+            store.commit(number, result.server, notes, selects=is_best)
             folder.log(f"round {number} committed {scores if is_due else ''}")
             for observer in observers:
                 observer.round_committed(Progress(number, config.rounds, scores, is_due))
@@ -193,13 +214,17 @@ def _finish(
     shelf: Shelf,
 ) -> None:
     """Write what is known at the end; doing it again changes nothing."""
-    config, manifest = plan.config, store.manifest
-    folder.cut_metrics(manifest.notes["metrics_bytes"])
+    config, last = plan.config, store.last
+    folder.cut_metrics(last.notes["metrics_bytes"])
     table = folder.metrics()
     scores = summarise(table)
-    elected = last_election(store)
-    if config.latents:
-        serving = replace(last_serving(plan, store), shelf=shelf)
+    elected = last_election(last)
+    is_scored = (pl.col("round") == last.round) & (pl.col("metric") == headline(table["metric"]))
+    scored = set(table.filter(is_scored)["client"])
+    unscored = [client for client in clients if client not in scored]
+    clients = [client for client in clients if client in scored]
+    if config.latents and clients:
+        serving = replace(last_serving(plan, last), shelf=shelf)
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
@@ -214,20 +239,23 @@ def _finish(
             folder.write_concepts(concepts)
             if plan.population.info.is_image:
                 folder.write_sheets([concept_sheet(concepts, plan.population)])
-        folder.append_metrics(separation_rows(found, manifest.round))
+        folder.append_metrics(separation_rows(found, last.round))
         scores |= found
     scores |= {
         name: Score(value, 0.0, "reference", len(plan.population.partition.members))
-        for name, value in plan.method.monitors(store.server()).items()
+        for name, value in plan.method.monitors(last.server()).items()
     }
     folder.write_summary(
         {
             "scores": {name: score.as_json() for name, score in scores.items()},
             "headline": headline(table["metric"]),
-            "rounds": manifest.round,
+            "rounds": last.round,
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
-            "warnings": plan.method.warnings(store.server()),
+            "warnings": [
+                *plan.method.warnings(last.server()),
+                *(f"Client {client!r} has no score: it failed." for client in unscored),
+            ],
             **({} if elected is None else {"election": elected.as_json()}),
         }
     )
@@ -275,6 +303,20 @@ def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
         if values:
             scores[f"{kind}.{metric}"] = sum(values) / len(values)
     return scores
+
+
+def _selection(
+    rows: Sequence[Row], round: int, best: tuple[int, float] | None
+) -> tuple[tuple[int, float] | None, bool]:
+    """Return the best round so far by members' validation scores, and whether it is this one."""
+    metric = headline(row.metric for row in rows)
+    values = [r.value for r in rows if r.metric == f"val_{metric}" and r.kind == "member"]
+    if not values:
+        return best, False
+    value = mean_validation(values)
+    if best is None or is_better(value, best[1], metric):
+        return (round, value), True
+    return best, False
 
 
 class _StopRequest:

@@ -12,8 +12,10 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   restyle.json    what judges and attackers say of each pair's re-styled samples, likewise
   samples.png     what members draw from the same draws, as of the last evaluation, likewise
   figures/        pictures of what the codes draw, of samples, or of concepts
-  checkpoints/    the last committed round
+  checkpoints/    the last committed round, and the one that validation data would choose
   log.txt         what was said while it ran
+
+Reading changes nothing. What is written, cut or removed is so by the holder of the run's lock.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,16 +39,30 @@ from PIL import Image
 
 from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
-from duotone.errors import ConfigError, RunError
+from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.evaluation.clients import Row
 from duotone.evaluation.concepts import Concepts
 from duotone.evaluation.generation import GenerationResult
 from duotone.evaluation.restyle import RestyleResult
 from duotone.evaluation.sheets import Images, Sheet
 from duotone.evaluation.swap import SwapResult
-from duotone.federation.store import FolderStore, disk_errors, write_atomically
+from duotone.federation.store import (
+    CommittedRound,
+    FolderStore,
+    Manifest,
+    Which,
+    read_manifest,
+    reading,
+)
+from duotone.files import disk_errors, is_held, refuse_links, write_atomically
 
 FORMAT = 1
+_FREE = ("data", "backend", "workers")
+"""Settings that may be changed between two parts of a run without changing a result."""
+_OWN = (
+    *("config.toml", "run.json", "metrics.csv", "summary.json", "latents.npz", "log.txt"),
+    *("checkpoints", "figures", ".lock", ".alive", ".scratch"),
+)
 COLUMNS = {
     "round": pl.Int64,
     "client": pl.String,
@@ -81,6 +99,7 @@ class RunFolder:
             raise RunError(
                 f"{path} exists already and a run never overwrites; choose another --out{hint}"
             )
+        _clear_half_made(path.parent)
         # A new folder appears with both its files at once: a kill leaves a run or nothing.
         made = path if path.exists() else path.with_name(f".{path.name}.{os.getpid()}")
         with disk_errors(path):
@@ -103,6 +122,7 @@ class RunFolder:
             raise RunError(f"There is no run folder {path}. List runs with: duotone runs")
         if not (path / "run.json").is_file() or not (path / "config.toml").is_file():
             raise RunError(f"{path} is not the folder of a run: it lacks run.json or config.toml.")
+        refuse_links(path, *_OWN)
         folder = cls(path)
         if folder.facts().get("format") != FORMAT:
             raise RunError(
@@ -132,18 +152,91 @@ class RunFolder:
         except ConfigError as error:
             raise RunError(f"{self.path / 'config.toml'} is damaged: {error}") from error
 
-    def store(self) -> FolderStore:
-        """Open the committed rounds."""
-        return FolderStore(self.path / "checkpoints")
+    @contextmanager
+    def writing(self) -> Iterator[FolderStore]:
+        """Open the committed rounds to add to them; only the holder of the lock may.
+
+        Raises:
+            RunError: States, metrics or configuration are not what was committed.
+        """
+        metrics = self.path / "metrics.csv"
+        has_states = (self.path / "checkpoints" / "manifest.json").exists()
+        if not has_states and metrics.exists() and metrics.stat().st_size:
+            raise CheckpointError(
+                f"{metrics} holds results, but {self.path / 'checkpoints'} has no manifest.json; "
+                "nothing was changed. Restore it from a copy, or start the run anew in another "
+                "folder."
+            )
+        store = FolderStore(self.path / "checkpoints")
+        self._check_committed(store.last.notes)
+        if "config" not in store.last.notes:
+            store.note(config=self._settings())
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def reading(self, which: Which = "last") -> AbstractContextManager[CommittedRound]:
+        """Open one committed round to read it; nothing is changed, also beside a writer."""
+        return reading(self.path / "checkpoints", which)
+
+    def manifest(self) -> Manifest:
+        """Return what is committed: nothing, if the run has not begun."""
+        checkpoints = self.path / "checkpoints"
+        return read_manifest(checkpoints) if checkpoints.exists() else Manifest()
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Make a folder for what is needed while the run is worked on, by the holder of its lock.
+
+        What a killed run left in it is removed first.
+        """
+        place = self.path / ".scratch"
+        with disk_errors(place):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings that results depend on."""
+        values = self.config().model_dump(mode="json", exclude_none=True)
+        # Data may have moved; that it is the same is known by its fingerprint.
+        return {key: value for key, value in values.items() if key not in _FREE}
+
+    def _check_committed(self, notes: Mapping[str, Any]) -> None:
+        """Make sure that configuration and metrics are what was committed.
+
+        Raises:
+            RunError: One was edited, cut or removed; the message says what differs.
+        """
+        was = notes.get("config")
+        if was is not None and (changes := _differences(was, self._settings())):
+            raise RunError(
+                f"{self.path / 'config.toml'} is not what the run was begun with: "
+                f"{'; '.join(changes)}. Results would be mixed: change it back, or start a new run."
+            )
+        size, path = int(notes.get("metrics_bytes", 0)), self.path / "metrics.csv"
+        content = path.read_bytes() if path.exists() else b""
+        problem = ""
+        if size and not path.exists():
+            problem = "it is missing"
+        elif len(content) < size:
+            problem = f"it has {len(content):,} bytes instead of {size:,}"
+        elif zlib.crc32(content[:size]) != notes.get("metrics_crc", zlib.crc32(content[:size])):
+            problem = f"its first {size:,} bytes have been edited"
+        if problem:
+            raise RunError(
+                f"{path} is not what was committed: {problem}. Restore it from a copy, or start a "
+                "new run."
+            )
 
     @property
     def is_busy(self) -> bool:
-        """Whether a living process works on this run."""
-        try:
-            with self.locked():
-                return False
-        except RunError:
-            return True
+        """Whether a living process works on this run; asking keeps nobody away."""
+        return is_held(self.path / ".alive")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -153,6 +246,9 @@ class RunFolder:
             RunError: Another process works on this run.
         """
         lock = FileLock(self.path / ".lock", blocking=False)
+        # Readers ask the second lock whether the first is held, and never touch the first: who
+        # looks at a run cannot keep another from starting it.
+        alive = FileLock(self.path / ".alive", poll_interval=0.005)
         try:
             lock.acquire()
         except Timeout:
@@ -160,19 +256,26 @@ class RunFolder:
                 f"{self.path} is being worked on by another process; wait for it, or stop it first."
             ) from None
         try:
-            yield
+            with alive:
+                yield
         finally:
             lock.release()
 
-    def append_metrics(self, rows: Sequence[Row]) -> int:
-        """Add rows to ``metrics.csv``; return its size in bytes."""
+    def append_metrics(self, rows: Sequence[Row], crc: int = 0) -> tuple[int, int]:
+        """Add rows to ``metrics.csv``; return its size in bytes and its checksum.
+
+        Args:
+            rows: The rows.
+            crc: The checksum of what the file holds already.
+        """
         path = self.path / "metrics.csv"
         table = pl.DataFrame(rows, schema=COLUMNS, orient="row")
         with disk_errors(path), path.open("ab") as file:
-            table.write_csv(file, include_header=file.tell() == 0)
+            content = table.write_csv(include_header=file.tell() == 0).encode()
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            return file.tell()
+            return file.tell(), zlib.crc32(content, crc)
 
     def cut_metrics(self, size: int) -> None:
         """Cut ``metrics.csv`` back to what was committed."""
@@ -181,12 +284,16 @@ class RunFolder:
             os.truncate(path, size)
 
     def metrics(self) -> pl.DataFrame:
-        """Return the tidy table of metrics."""
+        """Return the tidy table of metrics: of an unfinished run, what is committed."""
         path = self.path / "metrics.csv"
-        if not path.exists() or path.stat().st_size == 0:
+        size = None
+        if self.facts()["status"] != "finished":  # first the size: the file only grows
+            size = self.manifest().last.notes.get("metrics_bytes", 0)
+        content = path.read_bytes()[:size] if path.exists() else b""
+        if not content:
             return pl.DataFrame(schema=COLUMNS)
         try:
-            return pl.read_csv(path, schema=COLUMNS)
+            return pl.read_csv(content, schema=COLUMNS)
         except pl.exceptions.PolarsError as error:
             raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
 
@@ -320,6 +427,40 @@ def tiles_png(tiles: Images, heads: tuple[int, int] = (0, 0)) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(page.squeeze(2) if channels == 1 else page).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
+
+
+def _clear_half_made(parent: Path) -> None:
+    """Remove folders whose making was cut short because their process was killed."""
+    for path in parent.glob(".*.*"):
+        pid = path.name.rpartition(".")[2]
+        if not pid.isdecimal() or path.is_symlink() or not path.is_dir() or _is_alive(int(pid)):
+            continue
+        made = {"config.toml", "config.toml.part", "run.json", "run.json.part"}
+        if {item.name for item in path.iterdir()} <= made:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it lives, and belongs to somebody else
+        return True
+    return True
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any], under: str = "") -> list[str]:
+    """Return in words which settings differ between two trees of them."""
+    found: list[str] = []
+    for key in sorted({*was, *now}):
+        name, old, new = f"{under}{key}", was.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += _differences(old, new, f"{name}.")
+        elif old != new:
+            texts = ["not set" if value is None else repr(value) for value in (old, new)]
+            found.append(f"{name} was {texts[0]} and is {texts[1]}")
+    return found
 
 
 def _free_name(config: RunConfig, method: str) -> Path:

@@ -17,7 +17,7 @@ from duotone.federation.method import Generates, Method
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
-from duotone.runs import Run, check_objects, load_run, plan_run
+from duotone.runs import Run, RunFolder, check_objects, load_run, plan_run
 from duotone.runs.plan import Data, Model, Plan
 from duotone.runs.serving import last_serving
 from duotone.seeding import derive
@@ -72,7 +72,7 @@ def generate(
     if count < 1:
         raise ConfigError(f"{count} samples were asked for; ask for at least one.")
     path, plan = open_finished(run, data, model, again="generate")
-    method, population, store = plan.method, plan.population, Run(path).folder.store()
+    method, population = plan.method, plan.population
     if not isinstance(method, Generates):
         raise ConfigError(
             f"The method {method.name!r} of {path} cannot draw samples; those that can: "
@@ -81,9 +81,9 @@ def generate(
     check_client(path, population, client)
     if label is not None:
         _check_label(method, population, label)
-    used = last_serving(plan, store).model(
-        method, population, ClientTask(client, store.get(client))
-    )
+    with RunFolder(path).reading() as last:
+        task = ClientTask(client, last.get(client))
+        used = last_serving(plan, last).model(method, population, task)
     generator = torch.Generator().manual_seed(derive(seed, "generate", "asked"))
     draws = method.draw(used, count, generator)
     asked = None

@@ -132,6 +132,10 @@ def plan_run(
             f"{sampled} clients per round were asked for, but there are only {members} members; "
             "lower --sampled."
         )
+    if base.quorum > sampled:
+        raise ConfigError(
+            f"quorum = {base.quorum} is wrong: only {sampled} members are drawn per round."
+        )
     config = base.model_copy(
         update={
             "data": base.data if data is None else f"object:{dataset.name}",

@@ -21,7 +21,7 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
-from duotone.runs import Run
+from duotone.runs import Run, RunFolder
 from duotone.runs.generate import check_client, open_finished
 from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
 from duotone.runs.plan import Data, Model, Plan
@@ -185,7 +185,7 @@ def _restyled(
     *,
     redrawn: bool,
 ) -> Restyled:
-    method, population, store = plan.method, plan.population, Run(path).folder.store()
+    method, population = plan.method, plan.population
     if images is None:
         if count < 1:
             raise ConfigError(f"{count} samples were asked for; ask for at least one.")
@@ -195,18 +195,20 @@ def _restyled(
             raise ConfigError(f"Client {source!r} of {path} has no test samples; give some.")
     else:
         x, y = _as_inputs(population, images), None
-    serving = last_serving(plan, store)
-    model = serving.model(method, population, ClientTask(source, store.get(source)))
+    with RunFolder(path).reading() as last:
+        serving = last_serving(plan, last)
+        tasks = [ClientTask(client, last.get(client)) for client in (source, target)]
+    model = serving.model(method, population, tasks[0])
     content = taken_off(method, model, x, seed, source, redrawn=redrawn)
     # Both clients use one network: the source's is no longer needed.
-    model = serving.model(method, population, ClientTask(target, store.get(target)))
+    model = serving.model(method, population, tasks[1])
     styles = own_styles(method, model, population.data(target).x)
     made = put_on(method, model, content, styles, seed, source, target)
     return Restyled(source, target, _as_given(population, x), _as_given(population, made), y)
 
 
 def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Exposure:
-    population, store = plan.population, Run(path).folder.store()
+    population = plan.population
     unseen = every_label_in_every_look(plan) if lacks_labels(population) else None
     judges = train_judges(population, seed) if unseen is None else judges_of_unseen(plan, unseen)
     chosen = choose_holders(population.partition, judges.style_of, seed)
@@ -216,16 +218,17 @@ def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Ex
             raise ConfigError(
                 f"Client {client!r} of {path} has no test samples to measure by; use restyle."
             )
-    stylists = find_stylists(
-        chosen,
-        last_serving(plan, store),
-        population,
-        store,
-        Serial(plan.method, population),
-        shown=SHOWN // len(chosen),
-        tested=_TESTED,
-        redrawn=True,
-    )
+    with RunFolder(path).reading() as last:
+        stylists = find_stylists(
+            chosen,
+            last_serving(plan, last),
+            population,
+            last,
+            Serial(plan.method, population),
+            shown=SHOWN // len(chosen),
+            tested=_TESTED,
+            redrawn=True,
+        )
     return exposure(plan.method, judges, stylists, source, target, population, seed)
 
 

@@ -55,6 +55,7 @@ def measure_latents(
     """Return the codes of some samples of every client, with those of the controls."""
     population, samples = plan.population, plan.config.latents
     latents = collect_latents(plan.method, serving, clients, population, states, backend, samples)
+    clients = list(dict.fromkeys(latents["client"].tolist()))  # those that could be encoded
     holdings = [population.partition[client] for client in clients]
     groups = [holding.group for holding in holdings if holding.kind == "member"]
     if latents["local"].shape[1] and 1 < len(set(groups)) < len(groups):

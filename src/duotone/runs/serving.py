@@ -7,24 +7,24 @@ from dataclasses import replace
 from duotone.evaluation.clients import Serving
 from duotone.evaluation.vote import Election
 from duotone.federation.engine import before_first_round
-from duotone.federation.store import FolderStore
+from duotone.federation.store import CommittedRound
 from duotone.runs.plan import Plan
 
 
-def last_election(store: FolderStore) -> Election | None:
+def last_election(last: CommittedRound) -> Election | None:
     """Return what members last voted for, if they were asked."""
-    found = store.manifest.notes.get("election")
+    found = last.notes.get("election")
     return None if found is None else Election.from_json(found)
 
 
-def last_serving(plan: Plan, store: FolderStore) -> Serving:
-    """Return how clients get their models after the last committed round."""
+def last_serving(plan: Plan, last: CommittedRound) -> Serving:
+    """Return how clients get their models after a committed round."""
     config = plan.config
     assert config.rounds is not None
     before = before_first_round(
         plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
     )
-    info = replace(before, round=store.manifest.round)
-    elected = last_election(store)
+    info = replace(before, round=last.round)
+    elected = last_election(last)
     chosen = None if elected is None else elected.chosen
-    return Serving(store.server(), info, plan.rule, config.shots, chosen)
+    return Serving(last.server(), info, plan.rule, config.shots, chosen)

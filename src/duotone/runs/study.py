@@ -18,7 +18,7 @@ import polars as pl
 
 from duotone.errors import DuotoneError, TrainingError
 from duotone.evaluation.metrics import DIRECTIONS, Direction
-from duotone.federation.store import disk_errors
+from duotone.files import disk_errors
 from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
 from duotone.runs.execute import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from duotone.errors import RunError
-from duotone.federation.store import write_atomically
+from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan

@@ -58,9 +58,59 @@ def test_every_task_is_computed_once_by_one_thread_in_another_process(pool, popu
     assert {v[2] for v in values} == {1}
 
 
-def test_a_worker_that_dies_is_an_error_that_names_the_client(pool):
-    with pytest.raises(TrainingError, match="code 7 while computing client 'c1'"):
-        list(pool.map_clients(EndJob(), [ClientTask("c1", None)]))
+class EndOnceJob:
+    """Ends the worker the first time; a file says whether that was."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, method, population, task):
+        mark = self.folder / task.client
+        if task.client == "c1" and not mark.exists():
+            mark.touch()
+            os._exit(7)
+        return task.client
+
+
+class RaiseJob:
+    def __call__(self, method, population, task):
+        if task.client == "c1":
+            raise ZeroDivisionError("boom")
+        return (lambda: 0) if task.client == "c2" else task.client
+
+
+def test_a_worker_that_dies_is_replaced_and_its_client_computed_again(pool, tmp_path):
+    tasks = [ClientTask(client, None) for client in ("c0", "c1", "c2", "c3")]
+    before = children(pool)
+    results = list(pool.map_clients(EndOnceJob(tmp_path), tasks))
+    assert sorted(result.value for result in results) == ["c0", "c1", "c2", "c3"]
+    assert len(children(pool)) == 2
+    assert set(children(pool)) != set(before)
+
+
+def test_a_client_whose_workers_die_twice_has_failed_and_the_others_have_not(pool):
+    (result,) = pool.map_clients(EndJob(), [ClientTask("c1", None)])
+    assert result.client == "c1"
+    assert "its worker process ended with code 7" in result.failure.reason
+    values = [r.value[0] for r in pool.map_clients(EchoJob(), [ClientTask("c0", None)])]
+    assert values == ["c0"], "the pool goes on"
+
+
+def test_a_worker_that_was_killed_while_idle_is_replaced(pool):
+    list(pool.map_clients(EchoJob(), [ClientTask("c0", None)] * 4))
+    for pid in children(pool):
+        os.kill(pid, signal.SIGKILL)
+    results = list(pool.map_clients(EchoJob(), [ClientTask("c0", None), ClientTask("c1", None)]))
+    assert sorted(result.value[0] for result in results) == ["c0", "c1"]
+
+
+def test_failures_and_answers_that_cannot_be_sent_are_results(pool):
+    tasks = [ClientTask(client, None) for client in ("c0", "c1", "c2", "c3")]
+    found = {result.client: result for result in pool.map_clients(RaiseJob(), tasks)}
+    assert found["c0"].value == "c0"
+    assert found["c3"].failure is None
+    assert "ZeroDivisionError: boom (test_processes.py" in found["c1"].failure.reason
+    assert "cannot be sent" in found["c2"].failure.reason
 
 
 def test_a_pool_that_was_left_in_the_middle_does_not_mix_up_results(pool):

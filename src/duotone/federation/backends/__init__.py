@@ -6,12 +6,16 @@ random streams that belong to it, and results are put in order before anybody ad
 
 from __future__ import annotations
 
+import traceback
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from duotone.errors import DuotoneError
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 from duotone.types import ClientState
@@ -26,11 +30,43 @@ class ClientTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a client gave no answer.
+
+    Attributes:
+        reason: In one line.
+        error: What was raised, if it was raised on purpose; it says more of what to do.
+        details: The traceback, for the author of a method.
+    """
+
+    reason: str
+    error: DuotoneError | None = None
+    details: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe an exception that a client's computation raised."""
+        if isinstance(error, DuotoneError):
+            return cls(str(error), error)
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+        details = "".join(traceback.format_exception(error))
+        return cls(f"{type(error).__name__}: {error}{place}", None, details)
+
+
+@dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What a job returned for one client."""
+    """What a job returned for one client; or why it returned nothing, which is a result as well.
+
+    Attributes:
+        client: Whose result it is: the client of the task, whatever the answer says.
+        value: The answer.
+        failure: Why there is none.
+    """
 
     client: str
-    value: Any
+    value: Any = None
+    failure: Failure | None = None
 
 
 class ClientJob(Protocol):
@@ -44,9 +80,15 @@ class ClientJob(Protocol):
 class Backend(ABC):
     """Maps a job over clients. Use as a context manager; leaving it frees everything."""
 
+    say: Callable[[str], None] = staticmethod(warnings.warn)
+    """Told in one line what the user should know, such as that a client was left out."""
+
     @abstractmethod
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
-        """Yield a result for every task, in any order."""
+        """Yield a result for every task, in any order.
+
+        A client whose computation fails yields its failure; it never stops the others.
+        """
 
     def close(self) -> None:
         """Free what the backend holds; most hold nothing."""

@@ -29,7 +29,7 @@ class Auto(Backend):
         method: The method.
         population: The samples.
         workers: Number of processes to use.
-        say: Told in one line when the model cannot be sent to worker processes.
+        say: Told in one line what the user should know.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Auto(Backend):
     ) -> None:
         self._serial = Serial(method, population)
         self._workers = workers
-        self._say = say
+        self.say = say
         self._spent = 0.0
         self._pool: Processes | None = None
         self._may_switch = workers > 1 and os.name == "posix"
@@ -76,7 +76,7 @@ class Auto(Backend):
             self._may_switch = False
             if self._pool is not None:
                 self._pool.close()
-            self._say(one_process_line(problem))
+            self.say(one_process_line(problem))
             return False
 
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from duotone.errors import DuotoneError, TrainingError
-from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask
+from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask, Failure
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 
@@ -24,20 +23,18 @@ class Serial(Backend):
         """Yield results in the order of the tasks."""
         for task in tasks:
             with one_thread():
-                value = compute(job, self.method, self.population, task)
-            yield ClientResult(task.client, value)
+                result = compute(job, self.method, self.population, task)
+            yield result
 
 
-def compute(job: ClientJob, method: Method, population: Population, task: ClientTask) -> object:
-    """Compute one client; an unexpected failure says which client it was."""
+def compute(
+    job: ClientJob, method: Method, population: Population, task: ClientTask
+) -> ClientResult:
+    """Compute one client; if that fails, its failure is the result."""
     try:
-        return job(method, population, task)
-    except DuotoneError:
-        raise
+        return ClientResult(task.client, job(method, population, task))
     except Exception as error:
-        raise TrainingError(
-            f"Client {task.client!r} failed: {type(error).__name__}: {error}"
-        ) from error
+        return ClientResult(task.client, failure=Failure.of(error))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from duotone.errors import DuotoneError
+from duotone.federation.backends import ClientResult, Failure
 from duotone.federation.backends.serial import compute
 from duotone.federation.backends.wire import attach, receive, send
 from duotone.partition.partition import Population
@@ -43,11 +43,14 @@ def main(descriptor: int) -> None:
                 job = message[1]
                 continue
             assert job is not None
+            result = compute(job, method, population, message[1])
             try:
-                answer = ("ok", compute(job, method, population, message[1]))
-            except DuotoneError as error:
-                answer = ("failed", error)
-            send(connection, answer)
+                send(connection, result)
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except Exception as error:  # an answer that cannot be packed, in whichever way
+                failure = Failure(f"its answer cannot be sent: {error}")
+                send(connection, ClientResult(result.client, failure=failure))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the parent is done, or gone
 
