@@ -165,3 +165,62 @@ def test_codes_are_made_anew_by_one_encoder_unless_they_have_common_axes(
     arrays = collect_latents(tuned, serving, clients, population, states, backend, 5)
     parts = {"shared", "local"} if expected else {"local"}
     assert {part for part in ("shared", "local") if f"common_{part}" in arrays} == parts
+
+
+class Sick(FedAvg):
+    """The model of client ``c1`` answers NaN, that of ``c2`` cannot be made."""
+
+    def adapt(self, server, client, data, info):
+        if data is not None and data.client == "c2":
+            raise ZeroDivisionError("boom")
+        state = super().adapt(server, client, data, info)
+        if data is not None and data.client == "c1":
+            sick = torch.full_like(server.shared["head.weight"], torch.inf)
+            return ClientState({**state.local, "head.weight": sick})
+        return state
+
+
+def test_a_client_that_fails_or_answers_nan_leaves_a_gap_and_a_warning(population, trained):
+    _, states, serving = trained
+    method = Sick(FedAvg.Config(), cnn_bn)
+    backend = Serial(method, population)
+    said: list[str] = []
+    backend.say = said.append
+    rows = evaluate(serving, list(population.partition), population, states, backend)
+    honest = evaluate(serving, ["c0", "c3"], population, states, Serial(trained[0], population))
+    assert rows == honest, "no row for those that failed, and the others as ever"
+    assert len(said) == 2
+    assert "'c1' is left out" in said[0]
+    assert "NaN or infinite values to 12 of 12 samples" in said[0]
+    assert "'c2' is left out" in said[1]
+    assert "ZeroDivisionError: boom" in said[1]
+
+
+def test_samples_of_a_client_that_fails_are_left_out_of_the_latents(population, trained):
+    _, states, serving = trained
+    method = Sick(FedAvg.Config(), cnn_bn)
+    backend = Serial(method, population)
+    backend.say = lambda line: None
+    clients = ["c0", "c2", "c3"]
+    latents = collect_latents(method, serving, clients, population, states, backend, 3)
+    assert sorted(set(latents["client"])) == ["c0", "c3"]
+    assert len({len(values) for values in latents.values()}) == 1
+
+
+def test_evaluation_cannot_reach_the_servers_state(population, trained):
+    class Meddling(FedAvg):
+        def adapt(self, server, client, data, info):
+            state = super().adapt(server, client, data, info)
+            for tensor in server.shared.values():
+                tensor.zero_()
+            server.shared["stolen"] = torch.ones(1)
+            del server.shared["stolen"]
+            return state
+
+    _, states, serving = trained
+    before = {name: tensor.clone() for name, tensor in serving.server.shared.items()}
+    backend = Serial(Meddling(FedAvg.Config(), cnn_bn), population)
+    evaluate(serving, list(population.partition), population, states, backend)
+    assert serving.server.shared.keys() == before.keys()
+    for name, tensor in before.items():
+        assert torch.equal(tensor, serving.server.shared[name]), name

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import threading
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -299,6 +300,55 @@ def test_the_selected_round_is_kept_as_it_was_local_parts_too(tmp_path):
     assert not all(torch.equal(tensor, last[name]) for name, tensor in kept.items())
     files = list((run.path / "checkpoints").rglob("*.safetensors"))
     assert len(files) <= 2 * (1 + 3)
+
+
+class Watching(StopAfter):
+    """Writes down what is said."""
+
+    def __init__(self):
+        self.lines = []
+
+    def round_committed(self, progress):
+        pass
+
+    def message(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize("name", ["fedbn", "ditto", "feddva", "fedvc"])
+def test_a_client_whose_model_answers_nan_has_no_score_and_the_run_goes_on(
+    tmp_path, monkeypatch, name
+):
+    kind = METHODS.load(name)
+    served = kind.personal
+
+    def personal(self, server, client):
+        params = dict(served(self, server, client))
+        if "sick" in client.extra:
+            params = {n: t * torch.nan if t.is_floating_point() else t for n, t in params.items()}
+        return params
+
+    adapted = kind.adapt
+
+    def adapt(self, server, client, data, info):
+        state = adapted(self, server, client, data, info)
+        if data is not None and data.client == "1":
+            return replace(state, extra={**state.extra, "sick": torch.ones(1)})
+        return state
+
+    monkeypatch.setattr(kind, "personal", personal)
+    monkeypatch.setattr(kind, "adapt", adapt)
+    watching = Watching()
+    settings = small(name, model=None, rounds=2)
+    run = duotone.run(settings, out=tmp_path / "r", observers=[watching])
+    assert run.status == "finished"
+    assert any("Client '1' is left out" in line and "NaN" in line for line in watching.lines)
+    assert run.summary["scores"]["member.accuracy"]["n"] == 2
+    assert any("'1' has no score" in line for line in run.summary["warnings"])
+    scored = run.metrics.filter(pl.col("metric") == "accuracy")
+    assert set(scored["client"]) == {"0", "2", "3"}
+    assert "1" not in run.latents["client"]
+    assert np.isfinite(run.latents["shared"]).all()
 
 
 def test_two_processes_cannot_work_on_one_run(finished):

@@ -74,6 +74,9 @@ class Serving:
 
         A member takes its last local step on its training data. A newcomer starts from what the
         rule allows; it has never been seen, so nothing else is known of it.
+
+        Raises:
+            ClientError: They are not numbers.
         """
         server = self.server.copied()  # what a client does to it is its own affair
         data = population.data(task.client).to(method.device)
@@ -88,9 +91,13 @@ class Serving:
             if self.shelf is not None:
                 self.shelf.put(task.client, state)
         params = method.personal(server, state)
-        if self.chosen is None or allowed is None:
-            return params
-        return personalised(method, params, allowed.x, self.info, self.chosen)
+        if self.chosen is not None and allowed is not None:
+            params = personalised(method, params, allowed.x, self.info, self.chosen)
+        # Infinite values may be meant: networks keep masks of them.
+        broken = [name for name, tensor in params.items() if bool(torch.isnan(tensor).any())]
+        if broken:
+            raise ClientError(f"its model answers NaN: {broken[0]} holds it")
+        return params
 
     def _used(self, method: Method, allowed: ClientData | None) -> ClientData | None:
         """Return what a method makes use of: some have no rule for inputs without labels."""
