@@ -61,7 +61,9 @@ def root(tmp_path_factory):
 def test_a_break_that_a_test_notices_is_killed_by_it(root):
     verdict = run_mutant(made("2 * x", "3 * x"), root)
     assert (verdict.fate, verdict.who) == ("killed", "tests/test_double.py::test_double")
-    assert "2 * x" in (root / "src/duotone/__init__.py").read_text(), "the tree itself is left alone"
+    assert "2 * x" in (root / "src/duotone/__init__.py").read_text(), (
+        "the tree itself is left alone"
+    )
 
 
 def test_a_break_that_no_test_notices_has_survived(root):
