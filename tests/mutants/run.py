@@ -21,10 +21,9 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -119,9 +118,19 @@ def load_mutants(folder: Path) -> list[Mutant]:
 def run_mutants(mutants: Sequence[Mutant], root: Path, jobs: int) -> Iterator[Verdict]:
     """Try mutants side by side; yield what became of each, in their order."""
     with ThreadPoolExecutor(jobs) as pool:
-        sets = sorted({mutant.tests for mutant in mutants})
-        healthy = dict(zip(sets, pool.map(partial(why_not_healthy, root), sets), strict=True))
-        yield from pool.map(lambda m: run_mutant(m, root, healthy[m.tests]), mutants)
+        healthy: dict[tuple[str, ...], Future[str | None]] = {}
+
+        def tried(mutant: Mutant) -> Verdict:
+            return run_mutant(mutant, root, healthy[mutant.tests].result())
+
+        verdicts: list[Future[Verdict]] = []
+        for mutant in mutants:
+            # Queued before the mutant that waits for it, so that it never waits in vain.
+            if mutant.tests not in healthy:
+                healthy[mutant.tests] = pool.submit(why_not_healthy, root, mutant.tests)
+            verdicts.append(pool.submit(tried, mutant))
+        for verdict in verdicts:
+            yield verdict.result()
 
 
 def why_not_healthy(root: Path, tests: Sequence[str]) -> str | None:
