@@ -14,12 +14,12 @@ import pytest
 import torch
 from federations import make_population
 
-from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.engine import federate
 from duotone.federation.method import as_network
 from duotone.methods import METHODS
 from duotone.methods.fedrep import FedRep
 from duotone.models.classifiers import cnn_bn
-from duotone.types import ClientUpdate
+from duotone.types import ClientUpdate, RoundInfo
 
 # -- what is whose, by the papers
 
@@ -150,13 +150,12 @@ def watched(method, local):
     return messages
 
 
-def watch(kind, settings, local, rounds=2):
+def watch(kind, settings, local):
     # Several batches per epoch: after one step a client's own model and the shared one are equal.
     settings = {"batch_size": 8, **settings}
     method = kind(kind.Config(**settings), as_network(cnn_bn))
     messages = watched(method, local)
-    states = MemoryStates()
-    results = list(federate(method, make_population(), rounds=rounds, sampled=2, states=states))
+    results = list(federate(method, make_population(), rounds=2, sampled=2))
     names = set(method.build(make_population().info).state_dict())
     return messages, results, names
 
@@ -277,22 +276,14 @@ def test_statistics_are_looked_at_as_well(case, run_of):
 
 
 class Leaking(FedRep):
-    """Sends what it should keep: with its update, or when it is asked."""
+    """Sends what it should keep, with its update and when it is asked."""
 
     def client_update(self, server, client, data, info):
         update, state = super().client_update(server, client, data, info)
-        extra = self.leaked(state, data)
-        return (update if self.config.asks else replace(update, extra=extra)), state
-
-    def collects(self, info):
-        return int(self.config.asks)
+        return replace(update, extra=self.leaked(state, data)), state
 
     def collect(self, server, client, data, info):
         return ClientUpdate(data.client, {}, len(data), self.leaked(client, data))
-
-
-class LeakingConfig(FedRep.Config):
-    asks: bool = False
 
 
 WAYS = {
@@ -303,17 +294,23 @@ WAYS = {
         "more": torch.cat([torch.rand(50), state.local["head.weight"].flatten(), torch.rand(9)])
     },
     "samples": lambda state, data: {"more": data.x},
-    "one sample": lambda state, data: {"more": data.x[5] - 0.0},
+    "one sample": lambda state, data: {"more": data.x[5]},
     "labels": lambda state, data: {"more": data.labels},
 }
 
 
-@pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_leak_is_found(way, asks):
-    kind = type("Leak", (Leaking,), {"leaked": staticmethod(WAYS[way]), "Config": LeakingConfig})
-    messages, _, _ = watch(kind, {"asks": asks}, LOCAL["fedrep"], rounds=1)
-    assert any(leaks(message) for message in messages if message.collected == asks)
+def test_a_leak_is_found(way):
+    kind = type("Leak", (Leaking,), {"leaked": staticmethod(WAYS[way])})
+    method = kind(kind.Config(), as_network(cnn_bn))
+    messages = watched(method, LOCAL["fedrep"])
+    data = make_population().data("c0")
+    info = RoundInfo(1, 1, 0, data.info)
+    server = method.start(info)
+    first = method.adapt(server, None, None, info)
+    _, state = method.client_update(server, first, data, info)
+    method.collect(server, state, data, info)
+    assert [bool(leaks(message)) for message in messages] == [True, True]
 
 
 def test_what_the_server_knew_before_is_no_secret():
