@@ -22,7 +22,7 @@ test: check  ## everything the default suite has
 test-all: check  ## the slow tests too
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
-mutants: $(READY)  ## break the code on purpose and see who notices, about ten minutes
+mutants: $(READY)  ## break the code on purpose and see which test notices (slow)
 	$(BIN)/python tests/mutants/run.py
 
 check: $(READY)  ## format, lint, types, import rules
