@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all mutants check format bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ test: check  ## everything the default suite has
 
 test-all: check  ## the slow tests too
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+mutants: $(READY)  ## break the code on purpose and see which test notices (slow)
+	$(BIN)/python tests/mutants/run.py
 
 check: $(READY)  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

@@ -12,6 +12,7 @@ from duotone.evaluation.latents import collect_latents
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.personalise import Personalisation
 from duotone.federation.store import Shelf
 from duotone.methods.fedavg import FedAvg
 from duotone.methods.fedavg_ft import FedAvgFT
@@ -70,7 +71,7 @@ def test_a_newcomer_shows_exactly_what_its_rule_allows(population, rule):
         assert data is None
     elif rule == "label-free":
         assert data.y is None
-        assert len(data) == 24
+        assert torch.equal(data.x, population.data("c3", "train").x)
     else:
         assert len(data) == len(data.y) == 3
         assert torch.equal(data.x, population.data("c3", "train").x[:3])
@@ -84,6 +85,79 @@ def test_a_member_adapts_on_its_training_samples_and_never_sees_test_samples(pop
     client, data = method.seen
     assert client is not None
     assert torch.equal(data.x, population.data("c0", "train").x)
+
+
+class Unaided(Spy):
+    """Has no rule for inputs without labels."""
+
+    newcomer_rules = ("few-shot", "zero-shot")
+
+
+def test_inputs_alone_are_not_shown_to_a_method_that_has_no_rule_for_them(population):
+    method = Unaided(FedAvg.Config(), cnn_bn)
+    info = RoundInfo(1, 1, 0, population.info)
+    chosen = Personalisation("prior", (0.25,) * 4)
+    serving = Serving(method.start(info), info, "label-free", chosen=chosen)
+    serving.model(method, population, ClientTask("c3", None))
+    assert method.seen == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("client", "rule", "shots", "shown"),
+    [
+        ("c0", "zero-shot", None, 24),
+        ("c3", "label-free", None, 24),
+        ("c3", "few-shot", 5, 5),
+        ("c3", "zero-shot", None, None),
+    ],
+)
+def test_a_model_is_personalised_by_training_inputs_as_far_as_they_are_shown(
+    population, monkeypatch, client, rule, shots, shown
+):
+    seen = []
+
+    def spy(method, params, x, info, chosen):
+        seen.append(x)
+        return params
+
+    monkeypatch.setattr("duotone.evaluation.clients.personalised", spy)
+    method = FedAvg(FedAvg.Config(), cnn_bn)
+    info = RoundInfo(1, 1, 0, population.info)
+    chosen = Personalisation("prior", (0.25,) * 4)
+    serving = Serving(method.start(info), info, rule, shots, chosen)
+    serving.model(method, population, ClientTask(client, None))
+    if shown is None:
+        assert not seen
+    else:
+        (x,) = seen
+        assert torch.equal(x, population.data(client, "train").x[:shown])
+
+
+class Constant(FedAvg):
+    """Everything is local, and a client always answers the class that its state names."""
+
+    def is_shared(self, name, owner):
+        return False
+
+    def personal(self, server, client):
+        params = {**super().personal(server, client)}
+        bias = torch.nn.functional.one_hot(client.extra["answer"], 4).float()
+        return params | {"head.weight": 0 * params["head.weight"], "head.bias": bias}
+
+
+def test_every_member_is_scored_with_its_own_state(population):
+    method = Constant(FedAvg.Config(), cnn_bn)
+    info = RoundInfo(1, 1, 0, population.info)
+    _, local = method.initial(info)
+    answers = {"c0": 0, "c1": 3, "c2": 2}
+    states = MemoryStates(
+        {c: ClientState(local, {"answer": torch.tensor(n)}) for c, n in answers.items()}
+    )
+    serving = Serving(method.start(info), info, "zero-shot")
+    rows = evaluate(serving, list(answers), population, states, Serial(method, population))
+    # Of twelve test samples: six of class 0 at c0, one of class 3 at c1, four of class 2 at c2.
+    found = [round(12 * row.value) for row in rows if row.metric == "accuracy"]
+    assert found == [6, 1, 4]
 
 
 def test_fine_tuning_changes_the_model_and_zero_epochs_is_fedavg(population, trained):
@@ -145,6 +219,20 @@ def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
     x = population.data("c0", "test").x[2:3]
     model = method.load(serving.server.shared, population.info).eval()
     assert np.allclose(arrays["shared"][row], method.features(model, x).detach(), atol=1e-5)
+
+
+def test_untrained_codes_are_those_of_the_network_before_the_first_round(population, trained):
+    method, states, serving = trained
+    clients = list(population.partition)
+    backend = Serial(method, population)
+    arrays = collect_latents(method, serving, clients, population, states, backend, 5)
+    first, _ = FedAvg(FedAvg.Config(), cnn_bn).initial(replace(serving.info, round=0))
+    rows = (arrays["client"] == "c1") & (arrays["split"] == "test")
+    x = population.data("c1", "test").x[:5]
+    model = method.load(first, population.info).eval()
+    expected = method.features(model, x).detach().numpy()
+    assert np.allclose(arrays["untrained_shared"][rows], expected, atol=1e-5)
+    assert not np.allclose(arrays["shared"][rows], expected, atol=1e-2)
 
 
 class Aligned(FedAvgFT):

@@ -15,6 +15,7 @@ from duotone.evaluation.generation import (
     OWN,
     ROW,
     GenerateJob,
+    _distances,
     asked_labels,
     chance_agreement,
     effective_kinds,
@@ -229,6 +230,23 @@ def test_perfect_samples_are_near_the_floor_and_in_style():
 
 
 _LABELS = ("generate.labels", "generate.labels.judge")
+
+
+class Pixels:
+    """Judges whose features are two pixels."""
+
+    def features(self, x):
+        return x[:, 0, 4:6, 7].double().numpy()
+
+
+def test_what_is_drawn_and_what_is_real_are_both_compared_with_training_samples():
+    clients = population()
+    train, test = (Pixels().features(clients.data("c0", split).x) for split in ("train", "test"))
+    drawn = np.random.default_rng(0).random((len(test) + 9, 1, 16, 16)).astype(np.float32)
+    made = drawn[: len(test), 0, 4:6, 7].astype(np.float64)  # as many as there are real ones
+    expected = (frechet_distance(made, train), frechet_distance(test, train))
+    assert _distances("c0", drawn, Pixels(), clients) == pytest.approx(expected)
+    assert frechet_distance(made, test) != pytest.approx(expected[0])
 
 
 def test_a_label_in_the_style_is_seen():

@@ -125,7 +125,32 @@ def test_judges_read_the_planted_factors_of_members_and_newcomers(judges, table)
         assert worth["label"].direction == "reference"
 
 
-def test_worth_is_measured_on_test_samples_alone(judges, table):
+def reversed_in_tests():
+    """Return two clients; label 1 is a large number in training samples, a small one in tests."""
+    rng = stream(0, "reversed")
+    x = rng.normal(size=(400, 2)).astype(np.float32)
+    is_test = np.tile(np.arange(200) >= 150, 2)
+    y = ((x[:, 0] > 0) ^ is_test).astype(np.int64)
+    dataset = Dataset("reversed", x, y, is_test, classes=2)
+    none = np.zeros(0, np.int64)
+    holdings = [
+        Holding(client, client, "member", rows[:150], none, rows[150:])
+        for client, rows in zip("ab", np.arange(400).reshape(2, 200), strict=True)
+    ]
+    return Population(dataset, Partition.from_holdings(holdings))
+
+
+def test_judges_learn_from_training_samples_and_are_rated_on_test_samples():
+    population = reversed_in_tests()
+    judges = train_judges(population, seed=0)
+    for client in "ab":
+        data = population.data(client, "train")
+        assert np.mean(judges.verdicts(data.x)["label"] == data.y.numpy()) > 0.95
+    worth = judges.worth(population, ["a", "b"])["label"]
+    assert max(found.value for found in worth) < 0.05, "what they learnt is wrong of every test"
+
+
+def test_worth_is_how_often_judges_are_right(judges, table):
     client = table.partition.members[0]
     data = table.data(client, "test")
     expected = np.mean(judges.verdicts(data.x)["label"] == data.y.numpy())

@@ -7,20 +7,21 @@ import pytest
 import torch
 from torch import nn
 
+from duotone.data.dataset import Dataset
 from duotone.data.planted import _shapes, _stripes, planted
 from duotone.evaluation.clients import Serving
 from duotone.evaluation.exposure import exposure
 from duotone.evaluation.judges import train_judges
-from duotone.evaluation.restyle import restyle_scores
+from duotone.evaluation.restyle import _by_label, restyle_scores
 from duotone.evaluation.sheets import restyle_sheet
-from duotone.evaluation.stylists import find_stylists, originals_of, restyles
+from duotone.evaluation.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Decodes, Method, MethodSettings, Restyles
 from duotone.methods.fedavg import FedAvg
 from duotone.models.classifiers import mlp
 from duotone.partition.build import build_partition
-from duotone.partition.partition import Population
+from duotone.partition.partition import Holding, Partition, Population
 from duotone.types import ClientState, Latents, RoundInfo
 
 IMAGES = planted()
@@ -197,6 +198,26 @@ def test_every_pair_of_different_clients_is_listed_and_directions_are_said():
     assert directions["restyle.attacker_informed"] == "lower"
     assert directions["restyle.attacker.judge"] == "reference"
     assert directions["restyle.attacker.chance"] == "reference"
+
+
+def test_what_labels_tell_an_attacker_is_learnt_from_training_labels():
+    # In training the first client has label 0 and the second 1; in tests it is the other way round.
+    y = np.repeat([0, 1, 1, 0], 10)
+    dataset = Dataset("turned", np.zeros((40, 2), np.float32), y, np.arange(40) >= 20, classes=2)
+    none = np.zeros(0, np.int64)
+    first, second, third, fourth = np.arange(40).reshape(4, 10)
+    turned = Population(
+        dataset,
+        Partition.from_holdings(
+            [
+                Holding("a", "g", "member", first, none, third),
+                Holding("b", "g", "member", second, none, fourth),
+            ]
+        ),
+    )
+    shown = {"test": torch.zeros(10, 2)}
+    stylists = [Stylist(client, "member", {}, shown, None) for client in "ab"]
+    assert [found.value for found in _by_label(stylists, turned).values()] == [0, 0]
 
 
 def test_what_swaps_tell_is_not_told_again():

@@ -209,6 +209,67 @@ def small(**changed):
     return table | changed
 
 
+# -- what stands beside a score, and which samples it is made from
+
+
+def told_in(split, table):
+    """Return codes that name the client in one split, and are noise in the other."""
+    noise = np.random.default_rng(1).normal(size=(240, 6))
+    return np.where(table["split"][:, np.newaxis] == split, 3.0 * one_hot(table["client"]), noise)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_probes_learn_from_training_samples_and_are_scored_on_test_samples(split):
+    # Whoever learns from the samples it is scored on reads the clients where both are told.
+    table = small()
+    codes = told_in(split, table)
+    scores = separation_scores(
+        table | {"shared": codes, "untrained_shared": codes, "shared_std": np.full((240, 6), 0.01)},
+        data_name=None,
+        seed=0,
+    )
+    for suffix in ("", ".linear", ".untrained", ".samples"):
+        # Four members; where they are told in training, a probe finds its way by chance at best.
+        assert scores[f"probe.client_from_shared{suffix}"].value < 0.55, suffix
+    assert scores["probe.client_from_shared.newcomers"].value < 0.8  # of two
+
+
+def test_what_the_label_tells_is_learnt_from_training_samples():
+    table = small()
+    even = table["client"].astype(int) % 2
+    # Groups are the even and the odd clients. In training the label is the group, in tests it is
+    # the other one: whoever trusts the label as it was is always wrong.
+    table["label"] = np.where(table["split"] == "train", even, 1 - even)
+    scores = separation_scores(table, data_name=None, seed=0)
+    for part in ("shared", "local"):
+        assert scores[f"probe.group_from_{part}.label"].value == 0
+        assert scores[f"probe.client_from_{part}.label"].value == 0
+
+
+def test_chance_is_the_most_frequent_answer_of_the_training_samples():
+    table = small()
+    is_train = table["split"] == "train"
+    table["label"] = np.where(is_train, np.arange(240) % 4 == 0, np.arange(240) % 4 > 0).astype(int)
+    scores = separation_scores(table, data_name=None, seed=0)
+    # Three quarters of the training samples have label 0, and a quarter of the others.
+    assert scores["probe.label_from_shared.chance"].value == 0.25
+
+
+def test_the_control_reads_labels_that_were_dealt_out_anew():
+    table = small()
+    scores = separation_scores(table | {"shared": one_hot(table["client"])}, data_name=None, seed=0)
+    assert scores["probe.client_from_shared"].value > 0.95
+    assert scores["probe.client_from_shared.control"].value < 0.6
+
+
+def test_parts_that_say_the_same_depend_on_each_other_and_shuffled_ones_do_not():
+    table = small()
+    copied = table["shared"][:, :2]
+    scores = separation_scores(table | {"local": copied}, data_name=None, seed=0)
+    for name in ("parts.hsic", "parts.total_correlation"):
+        assert scores[name].value > 3 * scores[f"{name}.control"].value
+
+
 def test_a_part_of_width_zero_has_no_scores():
     scores = separation_scores(small(local=np.zeros((240, 0))), data_name=None, seed=0)
     assert "probe.client_from_shared" in scores

@@ -42,9 +42,20 @@ def test_the_last_round_is_reported_and_the_selected_one_beside_it():
     assert "member.train_loss" not in scores
 
 
-def test_the_round_is_selected_by_the_members_validation_data_alone():
-    # members: 0.8 in round 5 against 0.7 in round 10, whatever the newcomer says
-    assert selected_round(table(ROWS)) == 5
+@pytest.mark.parametrize(("metric", "good", "bad"), [("accuracy", 0.8, 0.7), ("mse", 0.7, 0.8)])
+def test_the_round_is_selected_by_the_members_validation_data_alone(metric, good, bad):
+    # Everything else is in favour of round 10: members' test scores, newcomers', another metric.
+    rows = [
+        *[(5, client, "member", f"val_{metric}", good) for client in "ab"],
+        *[(10, client, "member", f"val_{metric}", bad) for client in "ab"],
+        *[(5, client, "member", metric, bad) for client in "ab"],
+        *[(10, client, "member", metric, good) for client in "ab"],
+        *[(5, client, "newcomer", f"val_{metric}", 3 * bad - 2 * good) for client in "nmo"],
+        *[(10, client, "newcomer", f"val_{metric}", 3 * good - 2 * bad) for client in "nmo"],
+        *[(5, client, "member", "val_auc", 0.1) for client in "ab"],
+        *[(10, client, "member", "val_auc", 0.9) for client in "ab"],
+    ]
+    assert selected_round(table(rows)) == 5
 
 
 def test_the_earliest_of_equal_rounds_is_selected():

@@ -203,6 +203,30 @@ def test_a_dead_local_code_is_seen_although_every_swap_succeeds(dead, table):
     assert set(dead.local_effect) < set(table.partition.members)
 
 
+class Noting(Oracle):
+    """Notes the local codes that are the same for all samples it decodes."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.same = []
+
+    def decode(self, model, latents):
+        if bool((latents.local == latents.local[0]).all()):
+            self.same.append(latents.local[0])
+        return super().decode(model, latents)
+
+
+def test_without_local_codes_all_have_the_members_mean(table, judges):
+    method, holders, info = holders_of(Noting, table, judges)
+    swap_scores(method, judges, holders, table, info)
+    members = np.concatenate([h.local for h in holders if h.kind == "member"]).mean(axis=0)
+    everybody = np.concatenate([h.local for h in holders]).mean(axis=0)
+    assert method.same
+    for code in method.same:
+        np.testing.assert_allclose(code, members, atol=1e-6)
+    assert not np.allclose(everybody, members, atol=1e-3)
+
+
 def test_a_local_code_that_carries_the_label_is_seen(table, judges):
     scores = values(swapped(Leaky, table, judges))
     assert scores["swap.label.unswapped"] > 0.9

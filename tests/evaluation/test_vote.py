@@ -2,12 +2,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from federations import server_of
+from torch import nn
 
 import duotone
+from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError
-from duotone.evaluation.vote import Ballot, Election
+from duotone.evaluation.clients import Serving
+from duotone.evaluation.vote import Ballot, Election, vote
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import MemoryStates
+from duotone.federation.method import as_network
 from duotone.federation.personalise import Personalisation
+from duotone.methods.fedavg import FedAvg
+from duotone.partition.partition import Holding, Partition, Population
+from duotone.types import RoundInfo
 
 SETTINGS = {
     "data": "mini-digits",
@@ -33,6 +43,59 @@ def test_an_election_survives_its_file():
     election = Election(Personalisation("prior", (0.5, 0.5)), {"prior": Ballot(9, 1)})
     assert Election.from_json(election.as_json()) == election
     assert election.said.startswith("members voted for prior: prior won 9")
+
+
+# -- an election by hand
+
+SURE, UNDECIDED = (4.0, 0.0), (0.0, 0.1)
+"""Inputs that are their own logits: clearly class 0, and class 1 by a hair."""
+SPLITS = {
+    "train": (200, SURE, 0),
+    "val": (7, UNDECIDED, 0),  # who knows that class 0 is frequent gets these right,
+    "test": (9, UNDECIDED, 1),  # and these wrong
+}
+
+
+def lopsided(newcomer_label):
+    """Return a member with the samples above, one with the classes exchanged, and a newcomer."""
+    x, y, is_test, holdings = [], [], [], []
+    for client, kind in (("a", "member"), ("b", "member"), ("n", "newcomer")):
+        rows = {}
+        for split, (count, sample, label) in SPLITS.items():
+            rows[split] = np.arange(len(x), len(x) + count)
+            x += [sample[::-1] if client == "b" else sample] * count
+            own = {"a": label, "b": 1 - label, "n": newcomer_label}
+            y += [own[client]] * count
+            is_test += [split == "test"] * count
+        holdings.append(Holding(client, "g", kind, **rows))
+    samples = np.array(x, np.float32)
+    dataset = Dataset("lopsided", samples, np.array(y), np.array(is_test), classes=2)
+    return Population(dataset, Partition.from_holdings(holdings))
+
+
+def election(population):
+    plain = nn.Linear(2, 2)
+    with torch.no_grad():
+        plain.weight.copy_(torch.eye(2))
+        plain.bias.zero_()
+    method = FedAvg(FedAvg.Config(), as_network(plain))
+    info = RoundInfo(1, 1, 0, population.info)
+    serving = Serving(method.start(info), info, "zero-shot")
+    backend = Serial(method, population)
+    return vote(serving, ("none", "prior"), population, MemoryStates(), backend)
+
+
+def test_members_vote_on_their_validation_samples():
+    found = election(lopsided(newcomer_label=0))
+    assert found.ballots == {"prior": Ballot(won=2 * 7, lost=0)}
+    assert found.chosen.way == "prior"
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_newcomers_have_no_part_in_a_vote(label):
+    found = election(lopsided(newcomer_label=label))
+    assert found.chosen.shares == (0.5, 0.5), "the members' training labels are even"
+    assert found.ballots == {"prior": Ballot(won=14, lost=0)}
 
 
 @pytest.fixture(scope="module")

@@ -24,12 +24,19 @@ def test_weighted_mean_of_two_clients_is_the_one_worked_by_hand():
 
 
 def test_batch_norm_statistics_are_averaged_and_its_counter_is_not():
-    a = update("a", 1, mean=torch.tensor([0.0]), count=torch.tensor(7))
-    b = update("b", 1, mean=torch.tensor([1.0]), count=torch.tensor(10))
+    def norm(mean: float, variance: float, count: int) -> dict[str, torch.Tensor]:
+        layer = torch.nn.BatchNorm1d(1)
+        layer.running_mean.fill_(mean)
+        layer.running_var.fill_(variance)
+        layer.num_batches_tracked.fill_(count)
+        return {f"norm.{name}": tensor for name, tensor in layer.state_dict().items()}
+
+    a, b = update("a", 1, **norm(0.0, 2.0, 7)), update("b", 3, **norm(1.0, 4.0, 10))
     result = weighted_mean([a, b])
-    assert result["mean"].item() == 0.5
-    assert result["count"].item() == 10
-    assert result["count"].dtype == torch.int64
+    assert result["norm.running_mean"].item() == 0.75
+    assert result["norm.running_var"].item() == 3.5
+    assert result["norm.num_batches_tracked"].item() == 10
+    assert result["norm.num_batches_tracked"].dtype == torch.int64
 
 
 @given(st.lists(st.tuples(numbers, weights), min_size=1, max_size=6))

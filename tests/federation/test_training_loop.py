@@ -18,6 +18,7 @@ from duotone.federation.local import (
     proximal_loss,
     proximal_term,
     refresh_statistics,
+    run_epochs,
     task_loss,
     train,
     train_head,
@@ -53,6 +54,27 @@ def test_one_epoch_is_the_gradient_descent_worked_by_hand():
     # w = 1 → 1.6 → 1.9; the loss of the second epoch is at w = 1.6: (1.96 + 0.64)/2 = 1.3
     assert model.weight.item() == pytest.approx(1.9)
     assert loss == pytest.approx(1.3)
+
+
+def test_samples_are_shuffled_anew_by_seed_round_client_and_phase():
+    info = DataInfo((1,), "classes", 2)
+
+    def order(seed=0, round=1, client="a", phase="train"):
+        data = ClientData(client, torch.arange(40.0).view(40, 1), torch.zeros(40).long(), info)
+        seen = []
+
+        def step(x, y):
+            seen.extend(x.flatten().tolist())
+            return torch.zeros(())
+
+        settings = MethodSettings(epochs=2, batch_size=8)
+        run_epochs(step, data, settings, RoundInfo(round, 9, seed, info), phase=phase)
+        assert seen[:40] != seen[40:], "every epoch has an order of its own"
+        return tuple(seen)
+
+    drawn = [order(), order(seed=1), order(round=2), order(client="b"), order(phase="head")]
+    assert drawn[0] == order()
+    assert len(set(drawn)) == 5
 
 
 def test_only_the_named_parameters_change():

@@ -21,7 +21,7 @@ from duotone.federation.method import as_network
 from duotone.methods.fedavg import FedAvg
 from duotone.methods.fedcd import AlignedLinear, FedCD, FedCDConfig, expressed, incremental_step
 from duotone.models.classifiers import cnn, cnn_bn, mlp
-from duotone.types import ClientUpdate, DataInfo, RoundInfo
+from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
 
@@ -292,6 +292,25 @@ def test_statistics_with_noise_are_drawn_once_and_differ_from_plain_ones():
     assert torch.equal(first.server.shared["fc2.basis"], again.server.shared["fc2.basis"])
     overlap = first.server.shared["fc2.basis"].T @ plain.server.shared["fc2.basis"]
     assert torch.linalg.svdvals(overlap)[1] < 0.99
+
+
+def test_noise_is_another_for_every_member_round_and_layer():
+    # What is left of a mean without its samples' own is the noise on it.
+    def noise(client, round=1, layer=None):
+        data = replace(make_population().data("c0"), client=client)
+        info = RoundInfo(round, 4, 0, SMALL)
+        told = []
+        for epsilon in (4.0, None):
+            method = make(Deep, epsilon=epsilon, align_every=1, layer=layer)
+            server = method.start(replace(info, round=0))
+            told.append(method.collect(server, ClientState(), data, info).extra["mean"])
+        return (told[0] - told[1])[:9]
+
+    drawn = [noise("c0"), noise("c1"), noise("c0", round=2), noise("c0", layer="block.1")]
+    assert torch.equal(drawn[0], noise("c0"))
+    for number, one in enumerate(drawn):
+        for other in drawn[:number]:
+            assert not torch.allclose(one, other, rtol=0.1)
 
 
 def test_alignments_share_the_budget():

@@ -7,14 +7,21 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import duotone
+from duotone.evaluation.clients import Serving
 from duotone.evaluation.separation import separation_scores
+from duotone.federation.backends.serial import Serial
+from duotone.federation.engine import MemoryStates, federate
+from duotone.methods.fedavg import FedAvg
 from duotone.runs.execute import execute
 from duotone.runs.plan import plan_run
+from duotone.runs.separation import measure_latents
+from duotone.types import RoundInfo
 
 MARKED = {
     "data": "digits",
@@ -113,6 +120,37 @@ def test_groups_stand_beside_those_of_plain_fedavg_features(tuned):
     for name in ("nmi", "ari", "silhouette"):
         assert f"groups.{name}" in scores
         assert scores[f"groups.{name}.fedavg"]["direction"] == "reference"
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(2, 2), (7, 5)])
+def test_the_control_is_a_fedavg_of_five_rounds_or_of_as_many_as_the_run_has(rounds, expected):
+    plan = plan_run(
+        {
+            "method": "fedavg-ft",
+            "data": "mini-digits",
+            "style": "marks",
+            "model": "mlp",
+            "partition": {"scheme": "iid", "clients": 8, "newcomers": 1, "max_train": 60},
+            "rounds": rounds,
+            "sampled": 4,
+            "seed": 3,
+            "latents": 5,
+            "backend": "serial",
+        }
+    )
+    population, info = plan.population, RoundInfo(rounds, rounds, 3, plan.population.info)
+    serving = Serving(plan.method.start(info), info, "few-shot")
+    backend = Serial(plan.method, population)
+    clients = list(population.partition)
+    latents = measure_latents(plan, serving, clients, MemoryStates(), backend)
+
+    fedavg = FedAvg(FedAvg.Config(), plan.method.network)
+    *_, last = federate(fedavg, population, rounds=expected, sampled=4, seed=3)
+    assert last.info.round == expected
+    model = fedavg.load(last.server.shared, population.info).eval()
+    x = torch.cat([population.data(c, split).x[:5] for c in clients for split in ("train", "test")])
+    features = fedavg.features(model, x).detach().numpy()
+    np.testing.assert_allclose(latents["fedavg"], features, atol=1e-5)
 
 
 def test_a_shared_encoder_needs_no_common_one(fedavg):

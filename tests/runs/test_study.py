@@ -204,6 +204,18 @@ def test_test_scores_have_no_part_in_a_search(tmp_path):
     assert entry["chosen"] == {"lr": 0.2}, "best on validation, the first of equals"
 
 
+def test_a_search_on_numbers_takes_the_smallest_error(tmp_path):
+    even = {"scheme": "iid", "clients": 4, "max_train": 40}
+    settings = {**SETTINGS, "data": "simpson", "model": "linear", "partition": even}
+    searched = small(
+        seeds=[0], methods=["fedavg"], settings=settings, search={"lr": [1e-6, 0.05, 1e-5]}
+    )
+    (entry,) = duotone.study(searched, tmp_path / "s").results["entries"]
+    scores = [tried["score"] for tried in entry["search"]]
+    assert scores[1] == min(scores)
+    assert entry["chosen"] == {"lr": 0.05}
+
+
 def test_a_try_that_diverges_cannot_win(tmp_path):
     searched = small(seeds=[0], methods=["fedavg"], search={"lr": [1e30, 0.1]})
     study = duotone.study(searched, tmp_path / "s", [Watch()])
