@@ -11,13 +11,14 @@ from typing import Any
 from duotone.errors import RunError
 from duotone.evaluation.clients import by_client
 from duotone.federation.engine import CollectJob, before_first_round
+from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.methods.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
     Run,
     RunObserver,
-    check_objects,
     execute,
+    given_again,
     load_run,
     plan_run,
     prepare,
@@ -33,6 +34,7 @@ def align(
     layer: str | None = None,
     rank: int | None = None,
     out: str | Path | None = None,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
     observers: Sequence[RunObserver] = (),
@@ -47,8 +49,9 @@ def align(
         layer: The hidden layer; by default the first linear one that is not the last.
         rank: Dimensions of the local code; by default where the discriminants fall clearly.
         out: The folder to make; by default that of the run with ``-aligned`` behind its name.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
         observers: Told what happens.
 
     Raises:
@@ -60,28 +63,27 @@ def align(
         raise RunError(
             f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
         )
-    values = source.config.model_dump()
-    name = str(source.config.method["name"])
-    trained_as = METHODS.load(name)
+    values = given_again(source.folder, method=method, data=data, model=model, again="align")
+    trained_as = method or METHODS.load(values["method"]["name"])
+    name = trained_as.name
     rules = trained_as.rules(trained_as.Config(**_own_settings(values["method"])))
     if rules != ("zero-shot",):
         raise RunError(
             f"{source.path}: clients of {name!r} change the model before they use it; align reads "
             "models that all clients share. Train fedavg instead."
         )
-    check_objects(source.path, values, data=data, model=model, again="align")
     known = FedCDConfig.model_fields
     trained = {key: value for key, value in values["method"].items() if key in known}
     read = {"variant": "duotone", "complement": "oblique", "layer": layer, "rank": rank}
     values["method"] = {**trained, **read, "name": FedCD.name}
     plan = plan_run(values, data=data, model=model)
-    config, population, method = plan.config, plan.population, plan.method
+    config, population, fedcd = plan.config, plan.population, plan.method
     assert config.rounds is not None
     before = before_first_round(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
     )
     store = source.folder.store()
-    started, given = method.start(before).shared, plain(store.server().shared)
+    started, given = fedcd.start(before).shared, plain(store.server().shared)
     if given.keys() != plain(started).keys():
         raise RunError(
             f"{source.path}: clients of {name!r} have parts of the model of their own; align reads "
@@ -92,7 +94,7 @@ def align(
     with make_backend(plan, lambda line: None) as backend:
         members = population.partition.members
         found = by_client(CollectJob(server, info), members, population, store, backend)
-    server = method.pool(server, [found[client] for client in members], info)
+    server = fedcd.pool(server, [found[client] for client in members], info)
 
     place = Path(out) if out else source.path.with_name(f"{source.path.name}-aligned")
     folder = prepare(plan, place)

@@ -40,6 +40,8 @@ Data: TypeAlias = Dataset | Mapping[str, Any]
 
 
 DEFAULT_SCHEME = "groups"
+OBJECT = "object:"
+"""What stands before the name of something made in Python that no file can give again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +136,10 @@ def plan_run(
         )
     config = base.model_copy(
         update={
-            "data": base.data if data is None else f"object:{dataset.name}",
+            "data": base.data if data is None else f"{OBJECT}{dataset.name}",
             "rounds": base.rounds or kind.rounds,
             "sampled": sampled,
-            "method": {"name": values["method"]["name"], **settings.model_dump()},
+            "method": {"name": _method_name(values["method"]["name"]), **settings.model_dump()},
             "partition": {"scheme": scheme, **holding.model_dump()},
         }
     )
@@ -168,18 +170,20 @@ def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(values)
     for key, name in NAME_OF_TABLE.items():
         value = result.get(key, {})
-        result[key] = {name: value} if isinstance(value, str) else dict(value)
+        result[key] = dict(value) if isinstance(value, Mapping) else {name: value}
     return result
 
 
 def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
     settings = dict(table)
     name = settings.pop("name", None)
-    if not isinstance(name, str):
+    if name is None or isinstance(name, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
-    kind: type[Method] = METHODS.load(name)
+    kind = METHODS.load(name) if isinstance(name, str) else name
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise ConfigError(f"{name!r} is not a method: it must name a subclass of duotone.Method.")
+        raise ConfigError(f"{name!r} is not a method: give a name or a subclass of duotone.Method.")
+    if not hasattr(kind, "name"):
+        raise ConfigError(f"The method {kind.__qualname__} has no name; give it one: name = '…'.")
     owner = f"the method {kind.name!r}"
     return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
 
@@ -289,15 +293,25 @@ def model_name(model: Model) -> str:
     A class or function that can be imported is written as ``"module:Name"``, so that the file
     repeats the run; anything else can only be named.
     """
-    if isinstance(model, nn.Module):
-        return f"object:{type(model).__qualname__}"
-    module = getattr(model, "__module__", "object")
-    name = f"{module}:{getattr(model, '__qualname__', repr(model))}"
+    return f"{OBJECT}{type(model).__qualname__}" if isinstance(model, nn.Module) else _path(model)
+
+
+def _method_name(method: type[Method] | str) -> str:
+    """Return what a configuration file calls a method: its known name, or as for a model."""
+    if isinstance(method, str):
+        return method
+    is_known = method.name in METHODS and METHODS.load(method.name) is method
+    return method.name if is_known else _path(method)
+
+
+def _path(thing: Callable[..., Any]) -> str:
+    module = getattr(thing, "__module__", "object")
+    name = f"{module}:{getattr(thing, '__qualname__', repr(thing))}"
     try:
-        is_importable = import_object(name) is model
+        is_importable = import_object(name) is thing
     except (ImportError, AttributeError, ValueError):
         is_importable = False
-    return name if is_importable and module != "__main__" else f"object:{name.partition(':')[2]}"
+    return name if is_importable and module != "__main__" else OBJECT + name.partition(":")[2]
 
 
 def _device(wanted: str) -> str:
