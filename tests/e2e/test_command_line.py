@@ -125,6 +125,64 @@ def test_mistakes_get_one_clear_line_and_the_right_exit_code(cli, folder, argume
     assert not (folder / "runs").exists(), "nothing was begun"
 
 
+SETTINGS_WRONG = {
+    "no such file": ("--data nowhere.npz", "no file or folder 'nowhere.npz'"),
+    "no such style": ("--style mark", "Did you mean 'marks'"),
+    "no such model": ("--model cnnbn", "Did you mean 'cnn-bn'"),
+    "a setting of the run": ("--rounds 0", "rounds = 0"),
+    "a setting of the partition": ("--partition groups --set partition.alpha=-1", "alpha = -1"),
+    "a setting of the method": ("--set lr=fast", "method.lr = 'fast'"),
+    "a setting nobody has": ("--set epoch=3", "Did you mean 'epochs'"),
+    "two settings that disagree": (
+        "--set partition.max_train=3",
+        "partition.max_train = 3 is below partition.min_train = 10",
+    ),
+    "what the method cannot do": ("--set newcomers=zero-shot", "cannot serve newcomers zero-shot"),
+    "no assignment": ("--set oops", "key=value"),
+    "no seeds": ("--seeds 2-0", "--seeds takes"),
+}
+ASKED_TOO_MUCH = {
+    "too many per round": ("--sampled 9", "only 4 members"),
+    "a model for other data": ("--model cnn --data planted-table", "--set model=mlp"),
+    "a setting of the run": ("--set evaluate_every=0", "evaluate_every = 0"),
+    "a setting of the method": ("--set lr=-1", "method.lr = -1"),
+    "no GPU": ("--device cuda", "no GPU"),
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rest"),
+    [
+        (SETTINGS_WRONG, ["local"]),
+        (ASKED_TOO_MUCH, ["fedavg", "--partition", "iid", "--clients", "4"]),
+    ],
+    ids=["settings", "data"],
+)
+def test_everything_that_is_wrong_is_said_at_once(cli, folder, monkeypatch, wrong, rest):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    arguments = [word for given, _ in wrong.values() for word in given.split()]
+    said = cli("run", *rest, *arguments, code=2).stderr
+    assert f"{len(wrong)} settings are wrong" in said
+    lines = said.splitlines()[1:]
+    for what, (_, words) in wrong.items():
+        assert sum(words in line for line in lines) == 1, f"{what}: {said}"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_preview_says_everything_at_once_too(cli):
+    arguments = [
+        "--style",
+        "mark",
+        "--data",
+        "nowhere.npz",
+        "--set",
+        "partition.alpha=-1",
+        "--seed",
+        "-1",
+    ]
+    assert "4 settings are wrong" in cli("partition", *arguments, code=2).stderr
+
+
 def test_debug_shows_the_traceback(shell):
     assert "Traceback" in shell("run", "fedagv", "--debug", code=1).stderr
     assert "Traceback" not in shell("run", "fedagv", code=2).stderr

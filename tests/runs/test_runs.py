@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import duotone
@@ -19,6 +20,8 @@ from duotone.models.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
 from duotone.runs.execute import stop_requests
 from duotone.runs.plan import model_name, part_sizes, plan_population, plan_run
+from duotone.runs.pooled import identity
+from duotone.runs.study_plan import plan_study
 from duotone.types import DataInfo
 
 SMALL = {
@@ -258,8 +261,49 @@ def test_all_wrong_settings_are_reported_at_once():
     with pytest.raises(ConfigError) as caught:
         plan_run(wrong)
     text = str(caught.value)
-    for word in ("rounds = 0", "alpha = -1", "grups", "lr = 'fast'", "finetune", "newcomers"):
+    words = ("rounds = 0", "style 'mark'", "model 'cnnbn'", "alpha = -1", "grups", "lr = 'fast'")
+    for word in (*words, "finetune", "newcomers = 'few'"):
         assert word in text, text
+    assert text.startswith("8 settings are wrong")
+
+
+def test_a_check_of_two_settings_is_left_out_if_one_of_them_was_not_taken():
+    wrong = {"scheme": "iid", "min_train": "few", "max_train": 3, "max_test": 0}
+    with pytest.raises(ConfigError) as caught:
+        plan_run(small(partition=wrong))
+    assert len(caught.value.args) == 2, caught.value
+    both = {"scheme": "iid", "validation": 2, "max_train": 3}
+    with pytest.raises(ConfigError, match=r"max_train = 3 is below partition.min_train = 10"):
+        plan_run(small(partition=both))
+
+
+def test_data_given_by_path_is_found_from_anywhere(tmp_path, monkeypatch):
+    x, y = np.zeros((40, 3), np.float32), np.arange(40) % 2
+    (tmp_path / "here").mkdir()
+    np.savez(tmp_path / "here" / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    for client, label in (("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")):
+        place = tmp_path / "here" / "pictures" / client / label
+        place.mkdir(parents=True)
+        for number in range(15):
+            Image.new("L", (8, 8)).save(place / f"{number}.png")
+    monkeypatch.chdir(tmp_path / "here")
+    both = {"mine.npz": {"scheme": "iid", "clients": 2}, "./pictures": {"scheme": "natural"}}
+    for name, partition in both.items():
+        settings = small("fedavg", data=name, partition=partition, rounds=1, latents=0)
+        run = duotone.run(settings, out=tmp_path / f"run-{partition['scheme']}")
+        assert run.config.data == str((tmp_path / "here" / name).resolve())
+        monkeypatch.chdir(tmp_path)
+        again = duotone.run(run.path / "config.toml", out=tmp_path / f"again-{run.path.name}")
+        assert again.config == run.config
+        run.report()
+        monkeypatch.chdir(tmp_path / "here")
+    entry = {"methods": ["fedavg"], "seeds": [0], "settings": settings}
+    del entry["settings"]["method"]
+    study = plan_study(entry, tmp_path / "study")
+    assert study.entries[0].choices[0].config.data == run.config.data
+    old = run.config.model_copy(update={"data": "./pictures"})
+    assert identity(old) == identity(run.config), "runs that hold the path as it was given"
+    assert plan_run(small("fedavg")).config.data == "mini-digits"
 
 
 @pytest.mark.parametrize(

@@ -308,12 +308,14 @@ def partition(
     """
     from dataclasses import asdict
 
+    from duotone.errors import Problems
     from duotone.partition.describe import describe
     from duotone.partition.picture import draw_partition
     from duotone.runs import plan_population
 
     given = {"data": data, "style": style, "partition": described(scheme, clients), "seed": seed}
-    population = plan_population(gather(config, given, assignments))
+    problems = Problems()
+    population = plan_population(gather(config, given, assignments, problems), problems)
     found = describe(population.dataset, population.partition)
     draw_partition(population.dataset, population.partition, picture)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,7 @@ from duotone.cli.app import (
     show_json,
     talk,
 )
-from duotone.errors import ConfigError
+from duotone.errors import ConfigError, Problems
 
 if TYPE_CHECKING:
     from duotone.cli.progress import Display
@@ -100,16 +101,27 @@ def demo(
 
 
 def gather(
-    config: Path | None, given: Mapping[str, Any], assignments: list[str] | None
+    config: Path | None,
+    given: Mapping[str, Any],
+    assignments: list[str] | None,
+    problems: Problems,
 ) -> dict[str, Any]:
-    """Join settings from a file, from options and from --set; the last one wins."""
+    """Join settings from a file, from options and from --set; the last one wins.
+
+    Args:
+        config: The file.
+        given: What options say.
+        assignments: What --set says.
+        problems: Told what cannot be read.
+    """
     from duotone.config import merged, parse_assignment, read_toml
     from duotone.runs import with_tables
 
-    values: dict[str, Any] = with_tables(read_toml(config)) if config else {}
+    read = problems.checked(lambda: read_toml(config)) if config else None
+    values: dict[str, Any] = with_tables(read or {})
     values = merged(values, {key: value for key, value in given.items() if value is not None})
     for text in assignments or []:
-        values = merged(values, parse_assignment(text))
+        values = merged(values, problems.checked(partial(parse_assignment, text)) or {})
     return values
 
 
@@ -176,12 +188,14 @@ def run(
         "seed": seed,
         "device": device.value if device else None,
     }
-    values = gather(config, given, assignments)
+    problems = Problems()
+    values = gather(config, given, assignments, problems)
     if seeds and seed is not None:
-        raise ConfigError("Give --seed or --seeds, not both.")
-    numbers = parse_seeds(seeds) if seeds else [None]
+        problems.add(["Give --seed or --seeds, not both."])
+    numbers = (problems.checked(lambda: parse_seeds(seeds)) if seeds else None) or [None]
     plans = [
-        plan_run(values if number is None else {**values, "seed": number}) for number in numbers
+        plan_run(values if number is None else {**values, "seed": number}, problems=problems)
+        for number in numbers
     ]
     if dry_run:
         _show_plan(plans[0], as_json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any, TypeAlias
 
@@ -15,23 +16,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from duotone.config import NAME_OF_TABLE, RunConfig, validated
+from duotone.config import NAME_OF_TABLE, RunConfig, sifted
 from duotone.data import (
     apply_style,
     dataset_from_mapping,
     kinds_worn_by,
+    lasting_name,
     load_dataset,
     style_kinds,
 )
 from duotone.data.dataset import Dataset
-from duotone.errors import ConfigError, DuotoneError
+from duotone.errors import ConfigError, DuotoneError, Problems
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.local import check_head
 from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
 from duotone.models import MODELS
-from duotone.partition import Partition, Population, build_partition, resolve_settings
+from duotone.partition import (
+    Partition,
+    PartitionSettings,
+    Population,
+    build_partition,
+    resolve_settings,
+)
 from duotone.registry import import_object
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
@@ -66,7 +74,11 @@ class Plan:
 
 
 def plan_run(
-    values: Mapping[str, Any], *, data: Data | None = None, model: Model | None = None
+    values: Mapping[str, Any],
+    *,
+    data: Data | None = None,
+    model: Model | None = None,
+    problems: Problems | None = None,
 ) -> Plan:
     """Check a configuration as a whole and build what it describes.
 
@@ -74,95 +86,125 @@ def plan_run(
         values: The configuration as nested tables.
         data: A data set made in Python, instead of the one the configuration names.
         model: A model made in Python, likewise.
+        problems: What is already known to be wrong, to be reported with the rest.
 
     Raises:
-        ConfigError: Something is wrong; the message has all problems that can be seen before the
-            data is read.
-        DataError: The data cannot be read.
+        ConfigError: Something is wrong; the message has all problems, with the settings and with
+            what they ask of this data.
+        DataError: The data cannot be read, and nothing else is wrong.
     """
+    problems = problems or Problems()
+    checked = problems.checked
     values = with_tables(values)
-    problems: list[ConfigError] = []
+    draft = _Draft(values, data, problems)
+    base = draft.base
+    given = values["method"].pop("name", None)
+    kind = checked(lambda: _method(given))
+    settings: MethodSettings | None = None
+    if kind is not None:
+        owner = f"the method {kind.name!r}"
+        settings, wrong = sifted(kind.Config, values["method"], owner=owner, prefix="method.")
+        problems.add(wrong.values())
+    device = checked(lambda: _device(base.device))
+    may_build = settings is not None
+    if kind is not None and kind.own_model is not None:
+        checked(lambda: _check_own(kind.own_model, base.model if model is None else model))
+    elif model is None and base.model is not None:
+        model = checked(lambda: MODELS.load(base.model))  # type: ignore[arg-type]
+        may_build = may_build and model is not None
+    if settings is not None and base.newcomers != "auto":
+        checked(partial(_check_rule, kind, settings, base.newcomers, base.personalise))
 
-    def checked(step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except ConfigError as error:
-            problems.append(error)
-            return None
-
-    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
-    base = checked(lambda: validated(RunConfig, top, owner="a run"))
-    kind, settings = checked(lambda: _method(values["method"])) or (None, None)
-    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
-    holding = checked(lambda: resolve_settings(scheme, values["partition"]))
-    if base is not None:
-        checked(lambda: style_kinds(base.style))
-        own = None if kind is None else kind.own_model
-        if own is not None:
-            checked(lambda: _check_own(own, base.model if model is None else model))
-        elif model is None and base.model is not None:
-            model = checked(lambda: MODELS.load(base.model))
-        if kind is not None and settings is not None and base.newcomers != "auto":
-            checked(lambda: _check_rule(kind, settings, base.newcomers, base.personalise))
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ConfigError(*(line for problem in problems for line in problem.args))
-    assert base is not None
-    assert kind is not None
+    population = draft.population(problems)
+    method: Any = None
+    chosen: Any = None
+    if population is not None and may_build:
+        assert settings is not None
+        population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
+        if model is None:
+            default = "cnn-bn" if population.info.is_image else kind.table_model
+            base = base.model_copy(update={"model": kind.own_model or default})
+            model = MODELS.load(default)
+        elif base.model is None:
+            base = base.model_copy(update={"model": model_name(model)})
+        method = kind(settings, as_network(model), device or "cpu")
+        checked(lambda: _check_model(method, population.info))
+        chosen = checked(lambda: _ways(base.personalise, method, population))
+    problems.report()
     assert settings is not None
-    assert holding is not None
-
-    dataset = load_dataset(base.data) if data is None else _dataset(data)
-    partition = build_partition(dataset, scheme, holding, seed=base.seed)
-    population = _population(dataset, partition, base.style, base.seed)
-    device = _device(base.device)
-    population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
-    if model is None:
-        default = "cnn-bn" if population.info.is_image else kind.table_model
-        base = base.model_copy(update={"model": kind.own_model or default})
-        model = MODELS.load(default)
-    elif base.model is None:
-        base = base.model_copy(update={"model": model_name(model)})
-    method: Method = kind(settings, as_network(model), device)
-    _check_model(method, population.info)
-
-    members = len(partition.members)
-    sampled = base.sampled or min(10, members)
-    if sampled > members:
-        raise ConfigError(
-            f"{sampled} clients per round were asked for, but there are only {members} members; "
-            "lower --sampled."
-        )
+    assert population is not None
+    assert draft.holding is not None
     config = base.model_copy(
         update={
-            "data": base.data if data is None else f"{OBJECT}{dataset.name}",
+            "data": lasting_name(base.data) if data is None else f"{OBJECT}{draft.dataset.name}",
             "rounds": base.rounds or kind.rounds,
-            "sampled": sampled,
-            "method": {"name": _method_name(values["method"]["name"]), **settings.model_dump()},
-            "partition": {"scheme": scheme, **holding.model_dump()},
+            "sampled": base.sampled or min(10, len(population.partition.members)),
+            "method": {"name": _method_name(given), **settings.model_dump()},
+            "partition": {"scheme": draft.scheme, **draft.holding.model_dump()},
         }
     )
     rules = rules_with(base.personalise, kind.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    chosen = _ways(base.personalise, method, population)
     return Plan(config, method, population, rule, chosen, base.workers or available_cores())
 
 
-def plan_population(values: Mapping[str, Any]) -> Population:
+def plan_population(values: Mapping[str, Any], problems: Problems | None = None) -> Population:
     """Build just the clients of a configuration: data, partition and style.
 
     Raises:
-        ConfigError: Something is wrong with them.
-        DataError: The data cannot be read.
+        ConfigError: Something is wrong; the message has all problems.
+        DataError: The data cannot be read, and nothing else is wrong.
     """
-    values = with_tables(values)
-    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
-    base = validated(RunConfig, top, owner="a run")
-    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
-    dataset = load_dataset(base.data)
-    partition = build_partition(dataset, scheme, values["partition"], seed=base.seed)
-    return _population(dataset, partition, base.style, base.seed)
+    problems = problems or Problems()
+    population = _Draft(with_tables(values), None, problems).population(problems)
+    problems.report()
+    assert population is not None
+    return population
+
+
+class _Draft:
+    """The part of a configuration that says who the clients are, as far as it is right.
+
+    Args:
+        values: The configuration; the name of the partition is taken out of its table.
+        data: A data set made in Python, instead of the one that is named.
+        problems: Told what is wrong.
+    """
+
+    def __init__(self, values: dict[str, Any], data: Data | None, problems: Problems) -> None:
+        top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
+        base, wrong = sifted(RunConfig, top, owner="a run")
+        problems.add(wrong.values())
+        assert base is not None  # nothing in it must be given
+        self.base = base
+        self.scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
+        self.holding: PartitionSettings | None = problems.checked(
+            lambda: resolve_settings(self.scheme, values["partition"])
+        )
+        self.looks: tuple[str, ...] | None = problems.checked(lambda: style_kinds(base.style))
+        self.dataset: Any = None
+        if data is not None:
+            self.dataset = problems.checked(lambda: _dataset(data))
+        elif "data" not in wrong:
+            self.dataset = problems.checked(lambda: load_dataset(base.data))
+
+    def population(self, problems: Problems) -> Population | None:
+        """Deal the samples out and dress the clients; ``None`` if something is wrong."""
+        base, holding, dataset = self.base, self.holding, self.dataset
+        if dataset is None or holding is None:
+            return None
+        partition: Partition | None = problems.checked(
+            lambda: build_partition(dataset, self.scheme, holding, seed=base.seed)
+        )
+        if partition is None:
+            return None
+        problems.checked(lambda: _check_sampled(base.sampled, len(partition.members)))
+        if self.looks is None:
+            return None
+        dressed: Population | None = problems.checked(
+            lambda: _population(dataset, partition, base.style, base.seed)
+        )
+        return dressed
 
 
 def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,18 +216,25 @@ def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
-    settings = dict(table)
-    name = settings.pop("name", None)
-    if name is None or isinstance(name, Mapping):
+def _method(given: type[Method] | str | None) -> type[Method]:
+    if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
-    kind = METHODS.load(name) if isinstance(name, str) else name
+    kind = METHODS.load(given) if isinstance(given, str) else given
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise ConfigError(f"{name!r} is not a method: give a name or a subclass of duotone.Method.")
+        raise ConfigError(
+            f"{given!r} is not a method: give a name or a subclass of duotone.Method."
+        )
     if not hasattr(kind, "name"):
         raise ConfigError(f"The method {kind.__qualname__} has no name; give it one: name = '…'.")
-    owner = f"the method {kind.name!r}"
-    return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
+    return kind
+
+
+def _check_sampled(sampled: int | None, members: int) -> None:
+    if sampled is not None and sampled > members:
+        raise ConfigError(
+            f"{sampled} clients per round were asked for, but there are only {members} members; "
+            "lower --sampled."
+        )
 
 
 def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:

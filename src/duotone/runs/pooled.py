@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from duotone.config import RunConfig, validated
+from duotone.data import lasting_name
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.metrics import DIRECTIONS
 from duotone.evaluation.statistics import (
@@ -54,6 +55,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
     Settings that a resolved configuration lacks, because they came later, count as their defaults.
     """
     values = config.model_dump(exclude=set(NOT_IN_RESULTS))
+    values["data"] = lasting_name(config.data)  # older runs hold a path as it was given
     method, partition = dict(config.method), dict(config.partition)
     try:
         kind = METHODS.load(str(method.pop("name")))

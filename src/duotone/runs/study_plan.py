@@ -38,7 +38,7 @@ from duotone.config import (
     read_toml,
     validated,
 )
-from duotone.data import load_dataset
+from duotone.data import lasting_name, load_dataset
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.registry import did_you_mean
@@ -214,7 +214,7 @@ def _planned(values: Mapping[str, Any], datasets: dict[str, Dataset]) -> Plan:
     except (DuotoneError, TypeError):
         return plan_run(values)  # which says so, after all that is wrong with the settings
     plan = plan_run(values, data=datasets[name])
-    return replace(plan, config=plan.config.model_copy(update={"data": name}))
+    return replace(plan, config=plan.config.model_copy(update={"data": lasting_name(name)}))
 
 
 def _mistakes(config: StudyConfig) -> Iterator[str]:
