@@ -63,8 +63,8 @@ def test_a_run_folder_holds_what_it_promises(finished):
     header = (finished.path / "metrics.csv").read_text().splitlines()[0]
     assert header == "round,client,group,kind,part,metric,value"
     score = finished.summary["scores"]["member.accuracy"]
-    assert set(score) == {"value", "std", "direction", "n"}
-    assert (score["n"], score["direction"]) == (3, "higher")
+    assert set(score) == {"value", "std", "direction", "n", "unit"}
+    assert (score["n"], score["direction"], score["unit"]) == (3, "higher", "share")
 
 
 def test_scores_agree_with_the_table(finished):

@@ -10,7 +10,7 @@ import duotone
 from duotone.errors import ConfigError, RunError, TrainingError
 from duotone.runs import Interrupted, RunFolder, load_run, study_plan
 from duotone.runs.compare import compare_entries, runs_below
-from duotone.runs.pooled import identity, pool, pooled_scores
+from duotone.runs.pooled import choose_reference, identity, pool, pooled_scores
 from duotone.runs.study import Study, planned_runs, validation_score
 from duotone.runs.study_plan import plan_study, slug
 from duotone.runs.tables import PlainTable, comparison_table, curve_table, score_table
@@ -426,3 +426,11 @@ def test_each_data_set_is_read_once(monkeypatch, tmp_path):
     assert read == ["mini-digits"]
     assert again.config.data == "mini-digits"
     assert again.config.seed == 1
+
+
+def test_the_reference_is_the_one_named_else_fedavg_else_the_first():
+    assert choose_reference(["local", "fedavg"], None) == "fedavg"
+    assert choose_reference(["local", "ditto"], None) == "local"
+    assert choose_reference(["local", "fedavg"], "local") == "local"
+    with pytest.raises(ConfigError, match="Did you mean 'fedavg'"):
+        choose_reference(["local", "fedavg"], "fedagv")

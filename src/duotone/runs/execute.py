@@ -221,7 +221,13 @@ def _finish(
         folder.append_metrics(separation_rows(found, manifest.round))
         scores |= found
     scores |= {
-        name: Score(value, 0.0, "reference", len(plan.population.partition.members))
+        name: Score(
+            value,
+            0.0,
+            "reference",
+            len(plan.population.partition.members),
+            plan.method.monitor_units.get(name, "number"),
+        )
         for name, value in plan.method.monitors(store.server()).items()
     }
     folder.write_summary(
