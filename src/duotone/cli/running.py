@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,10 +25,13 @@ from duotone.cli.app import (
     RunArgument,
     SeedOption,
     SetOption,
+    Stopped,
     StyleOption,
     app,
+    remark,
     show,
     show_json,
+    show_path,
     talk,
 )
 from duotone.errors import ConfigError, Problems
@@ -95,9 +99,9 @@ def demo(
         content = [{"run": str(item.path), **item.summary} for item in finished]
         show_json({"runs": content, "report": str(report)})
         return
-    _show_results(finished)
-    show("Every client is judged on its own test digits. ± is the spread over clients.")
-    show(f"Report: {report}")
+    _show_results(finished, quiet)
+    remark("Every client is judged on its own test digits. ± is the spread over clients.", quiet)
+    show_path("Report", report, quiet)
 
 
 def gather(
@@ -205,7 +209,7 @@ def run(
         content = [{"run": str(item.path), **item.summary} for item in finished]
         show_json(content if seeds else content[0])
         return
-    _show_results(finished)
+    _show_results(finished, quiet)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -243,21 +247,28 @@ def _execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
 
 def execute_or_stop(path: Path, plan: Plan, display: Display) -> None:
     """Carry out a run; when the user stops it, say how to go on and exit with 130."""
-    from duotone.runs import Interrupted, RunFolder, execute
+    from duotone.runs import RunFolder, execute
 
-    try:
+    with resumable(path, display):
         execute(RunFolder(path), plan, [display])
+
+
+@contextmanager
+def resumable(path: Path, display: Display) -> Iterator[None]:
+    """Say what is saved and how to go on when the user stops a run, once or twice."""
+    from duotone.runs import Interrupted
+
+    again = f"Resume with: duotone resume {path}"
+    try:
+        yield
     except Interrupted:
-        _say_stopped(path)
+        talk().print(f"Stopped after a complete round. {again}", soft_wrap=True)
         raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        raise Stopped(f"Stopped at once. {display.saved} {again}") from None
 
 
-def _say_stopped(path: Path) -> None:
-    line = f"Stopped after a complete round. Resume with: duotone resume {path}"
-    talk().print(line, soft_wrap=True)
-
-
-def _show_results(runs: list[Run]) -> None:
+def _show_results(runs: list[Run], quiet: bool) -> None:
     from duotone.cli.tables import results_table
 
     several = len({item.config.seed for item in runs}) > 1
@@ -267,7 +278,7 @@ def _show_results(runs: list[Run]) -> None:
     ]
     show(results_table([(name, item.summary) for name, item in zip(names, runs, strict=True)]))
     for item in runs:
-        show(f"Run folder: {item.path}")
+        show_path("Run folder", item.path, quiet)
 
 
 def _show_plan(plan: Plan, as_json: bool) -> None:
@@ -300,19 +311,14 @@ def resume(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = F
       duotone resume runs/2026-11-15_2130_fedavg_digits_seed0
     """
     from duotone.cli.progress import Display
-    from duotone.runs import Interrupted
     from duotone.runs import resume as resume_run
 
-    with Display(talk(), quiet=quiet) as display:
-        try:
-            finished = resume_run(run, observers=[display])
-        except Interrupted:
-            _say_stopped(run)
-            raise typer.Exit(130) from None
+    with Display(talk(), quiet=quiet) as display, resumable(run, display):
+        finished = resume_run(run, observers=[display])
     if as_json:
         show_json({"run": str(finished.path), **finished.summary})
         return
-    _show_results([finished])
+    _show_results([finished], quiet)
 
 
 @app.command()
@@ -352,4 +358,4 @@ def align(
     if as_json:
         show_json({"run": str(finished.path), **finished.summary})
         return
-    _show_results([finished])
+    _show_results([finished], quiet)
