@@ -58,7 +58,7 @@ def test_a_study_shows_tables_and_writes_them(cli, folder, file):
 def test_compare_pools_the_seeds_of_a_study(cli, file):
     cli("study", "two.toml", "--out", "s", "-q")
     shown = cli("compare", "s").stdout
-    assert "Against local" in shown
+    assert "Against fedavg" in shown
     assert "0, 1" in shown
     results = json.loads(cli("compare", "s", "--reference", "fedavg", "--json").stdout)
     assert [entry["seeds"] for entry in results["entries"]] == [[0, 1], [0, 1]]

@@ -11,6 +11,7 @@ from duotone.report.representations import (
     generation_table,
     group_table,
     probe_numbers,
+    swaps_table,
     restyle_table,
 )
 from duotone.report.tables import (
@@ -177,3 +178,15 @@ def test_an_old_run_that_does_not_say_what_a_probe_measured_is_shown_as_a_plain_
     table = probe_table(scores)
     assert set(table["measure"]) == {"score"}
     assert probe_numbers(table).rows[0][1:3] == ("score", "0.40 [0.38, 0.42]")
+
+
+def test_swaps_say_what_each_of_them_is_measured_by():
+    value = {"value": 0.5, "std": 0.0, "direction": "higher", "n": 9}
+    units = {"phase": "cosine", "shade": "R²", "label": "share"}
+    scores = {f"swap.{name}": {**value, "unit": unit} for name, unit in units.items()}
+    table = swaps_table(scores)
+    assert [row[:3] for row in table.rows] == [
+        ("label", "accuracy", "0.50"),
+        ("phase", "cosine", "0.50"),
+        ("shade", "R²", "0.50"),
+    ]

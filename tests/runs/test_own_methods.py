@@ -117,3 +117,16 @@ def test_a_class_that_cannot_be_imported_is_given_again_on_resume(tmp_path):
 def test_what_is_no_method_is_one_clear_line(given, words):
     with pytest.raises(duotone.ConfigError, match=words):
         duotone.run(SMALL, method=given)
+
+
+def test_a_file_that_names_what_was_made_in_python_says_so(tmp_path):
+    hidden = made_in_a_function()
+    run = duotone.run(SMALL, method=hidden, out=tmp_path / "a")
+    with pytest.raises(duotone.ConfigError, match=r"method = 'object:.*was made in Python"):
+        duotone.run(run.path / "config.toml", out=tmp_path / "b")
+    again = duotone.run(run.path / "config.toml", method=hidden, out=tmp_path / "b")
+    assert again.metrics.equals(run.metrics)
+    made = {**SMALL, "method": "fedavg", "data": "object:arrays", "model": "object:Net"}
+    with pytest.raises(duotone.ConfigError) as caught:
+        plan_run(made)
+    assert [line.split(" = ")[0] for line in caught.value.args] == ["data", "model"]

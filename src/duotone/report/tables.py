@@ -15,7 +15,7 @@ _PROBE = re.compile(
     r"probe\.(?P<question>.+)_from_(?P<part>shared|local)"
     r"(?:\.(?P<probe>linear|samples|newcomers|chance|label|control|untrained))?"
 )
-_MEASURES = {"share": "accuracy", "R²": "R²"}
+_MEASURES = {"share": "accuracy", "R²": "R²", "cosine": "cosine"}
 _SCHEMA = {
     "question": pl.String,
     "part": pl.String,
@@ -115,7 +115,7 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
                 "question": match["question"],
                 "part": match["part"],
                 "probe": match["probe"] or "mlp",
-                "measure": _MEASURES.get(unit_of(name, scores), "score"),
+                "measure": measure_of(name, scores),
                 "value": score["value"],
                 "low": score.get("low"),
                 "high": score.get("high"),
@@ -132,6 +132,11 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
         )
     )
     return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def measure_of(name: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what a reading is measured by; "score" where an old run does not say."""
+    return _MEASURES.get(unit_of(name, scores), "score")
 
 
 def size_text(count: float) -> str:

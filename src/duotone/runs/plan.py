@@ -110,7 +110,7 @@ def plan_run(
     if kind is not None and kind.own_model is not None:
         checked(lambda: _check_own(kind.own_model, base.model if model is None else model))
     elif model is None and base.model is not None:
-        model = checked(lambda: MODELS.load(base.model))  # type: ignore[arg-type]
+        model = checked(lambda: _model(base.model))
         may_build = may_build and model is not None
     if settings is not None and base.newcomers != "auto":
         checked(partial(_check_rule, kind, settings, base.newcomers, base.personalise))
@@ -186,7 +186,7 @@ class _Draft:
         if data is not None:
             self.dataset = problems.checked(lambda: _dataset(data))
         elif "data" not in wrong:
-            self.dataset = problems.checked(lambda: load_dataset(base.data))
+            self.dataset = problems.checked(lambda: _named_dataset(base.data))
 
     def population(self, problems: Problems) -> Population | None:
         """Deal the samples out and dress the clients; ``None`` if something is wrong."""
@@ -219,6 +219,7 @@ def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
 def _method(given: type[Method] | str | None) -> type[Method]:
     if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
+    _check_not_object("method", given)
     kind = METHODS.load(given) if isinstance(given, str) else given
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise ConfigError(
@@ -227,6 +228,25 @@ def _method(given: type[Method] | str | None) -> type[Method]:
     if not hasattr(kind, "name"):
         raise ConfigError(f"The method {kind.__qualname__} has no name; give it one: name = '…'.")
     return kind
+
+
+def _model(name: str | None) -> Model:
+    _check_not_object("model", name)
+    model: Model = MODELS.load(str(name))
+    return model
+
+
+def _named_dataset(name: str) -> Dataset:
+    _check_not_object("data", name)
+    return load_dataset(name)
+
+
+def _check_not_object(what: str, name: object) -> None:
+    if isinstance(name, str) and name.startswith(OBJECT):
+        raise ConfigError(
+            f"{what} = {name!r} was made in Python, which a file cannot do again; give it: "
+            f"duotone.run(…, {what}=…)"
+        )
 
 
 def _check_sampled(sampled: int | None, members: int) -> None:
