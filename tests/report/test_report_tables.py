@@ -11,8 +11,8 @@ from duotone.report.representations import (
     generation_table,
     group_table,
     probe_numbers,
-    swaps_table,
     restyle_table,
+    swaps_table,
 )
 from duotone.report.tables import (
     last_values,

@@ -46,7 +46,7 @@ UNITS: dict[str, Unit] = {
 
 def is_share(metric: str) -> bool:
     """Say whether a metric is a share, which people read in percent."""
-    return UNITS[metric] == "share"
+    return UNITS.get(metric) == "share"
 
 
 def classification_metrics(y: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[str, float]:
