@@ -20,8 +20,9 @@ from duotone.evaluation.sheets import Sheet
 from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
+from duotone.runs.draft import plan_population
 from duotone.runs.execute import stop_requests
-from duotone.runs.plan import model_name, part_sizes, plan_population, plan_run
+from duotone.runs.plan import model_name, part_sizes, plan_run
 from duotone.runs.pooled import identity
 from duotone.runs.separation import Made
 from duotone.runs.study_plan import plan_study
@@ -398,6 +399,8 @@ def test_a_model_that_does_not_fit_the_data_is_noticed_at_once():
         plan_run(small(model=None), model=WrongOutput)
     with pytest.raises(ConfigError, match=r"cannot process samples of shape \(1, 8, 8\)"):
         plan_run(small(model=None), model=WrongInput)
+    with pytest.raises(ConfigError, match="cannot process samples"):
+        plan_run(small(model=None, personalise="auto"), model=WrongInput)
 
 
 def test_models_from_python_are_named_so_that_they_can_be_imported_again():

@@ -23,18 +23,10 @@ from duotone.data.dataset import Array
 from duotone.errors import RunError
 from duotone.federation.method import Method
 from duotone.registry import import_object
+from duotone.runs.draft import OBJECT, Data, plan_population, with_tables
 from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
 from duotone.runs.folder import RunFolder, list_runs
-from duotone.runs.plan import (
-    OBJECT,
-    Data,
-    Model,
-    Plan,
-    facts_of,
-    plan_population,
-    plan_run,
-    with_tables,
-)
+from duotone.runs.plan import Model, Plan, facts_of, plan_run
 
 if TYPE_CHECKING:
     from duotone.runs.restyle import Anonymised

@@ -24,7 +24,8 @@ from duotone.runs import (
     prepare,
 )
 from duotone.runs.backend import make_backend
-from duotone.runs.plan import Data, Model
+from duotone.runs.draft import Data
+from duotone.runs.plan import Model
 from duotone.types import ServerState
 
 

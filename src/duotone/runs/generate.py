@@ -18,7 +18,8 @@ from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
 from duotone.runs import Run, given_again, load_run, plan_run
-from duotone.runs.plan import Data, Model, Plan
+from duotone.runs.draft import Data
+from duotone.runs.plan import Model, Plan
 from duotone.runs.serving import last_serving
 from duotone.seeding import derive
 

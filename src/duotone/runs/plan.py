@@ -9,23 +9,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import nn
 
-from duotone.config import NAME_OF_TABLE, RunConfig, sifted
-from duotone.data import (
-    apply_style,
-    dataset_from_mapping,
-    kinds_worn_by,
-    lasting_name,
-    load_dataset,
-    style_kinds,
-)
-from duotone.data.dataset import Dataset
+from duotone.config import RunConfig, sifted
+from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, Problems
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.local import check_head
@@ -33,23 +23,12 @@ from duotone.federation.method import Method, MethodSettings, Part, as_network, 
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
 from duotone.models import MODELS
-from duotone.partition import (
-    Partition,
-    PartitionSettings,
-    Population,
-    build_partition,
-    resolve_settings,
-)
+from duotone.partition import Population
 from duotone.registry import import_object
+from duotone.runs.draft import OBJECT, Data, Draft, check_not_object, with_tables
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Model: TypeAlias = nn.Module | Callable[..., nn.Module]
-Data: TypeAlias = Dataset | Mapping[str, Any]
-
-
-DEFAULT_SCHEME = "groups"
-OBJECT = "object:"
-"""What stands before the name of something made in Python that no file can give again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +75,7 @@ def plan_run(
     problems = problems or Problems()
     checked = problems.checked
     values = with_tables(values)
-    draft = _Draft(values, data, problems)
+    draft = Draft(values, data, problems)
     base = draft.base
     given = values["method"].pop("name", None)
     kind = checked(lambda: _method(given))
@@ -128,8 +107,7 @@ def plan_run(
         elif base.model is None:
             base = base.model_copy(update={"model": model_name(model)})
         method = kind(settings, as_network(model), device or "cpu")
-        checked(lambda: _check_model(method, population.info))
-        chosen = checked(lambda: _ways(base.personalise, method, population))
+        chosen = checked(lambda: _tried(base.personalise, method, population))
     problems.report()
     assert settings is not None
     assert population is not None
@@ -148,78 +126,10 @@ def plan_run(
     return Plan(config, method, population, rule, chosen, base.workers or available_cores())
 
 
-def plan_population(values: Mapping[str, Any], problems: Problems | None = None) -> Population:
-    """Build just the clients of a configuration: data, partition and style.
-
-    Raises:
-        ConfigError: Something is wrong; the message has all problems.
-        DataError: The data cannot be read, and nothing else is wrong.
-    """
-    problems = problems or Problems()
-    population = _Draft(with_tables(values), None, problems).population(problems)
-    problems.report()
-    assert population is not None
-    return population
-
-
-class _Draft:
-    """The part of a configuration that says who the clients are, as far as it is right.
-
-    Args:
-        values: The configuration; the name of the partition is taken out of its table.
-        data: A data set made in Python, instead of the one that is named.
-        problems: Told what is wrong.
-    """
-
-    def __init__(self, values: dict[str, Any], data: Data | None, problems: Problems) -> None:
-        top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
-        base, wrong = sifted(RunConfig, top, owner="a run")
-        problems.add(wrong.values())
-        assert base is not None  # nothing in it must be given
-        self.base = base
-        self.scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
-        self.holding: PartitionSettings | None = problems.checked(
-            lambda: resolve_settings(self.scheme, values["partition"])
-        )
-        self.looks: tuple[str, ...] | None = problems.checked(lambda: style_kinds(base.style))
-        self.dataset: Any = None
-        if data is not None:
-            self.dataset = problems.checked(lambda: _dataset(data))
-        elif "data" not in wrong:
-            self.dataset = problems.checked(lambda: _named_dataset(base.data))
-
-    def population(self, problems: Problems) -> Population | None:
-        """Deal the samples out and dress the clients; ``None`` if something is wrong."""
-        base, holding, dataset = self.base, self.holding, self.dataset
-        if dataset is None or holding is None:
-            return None
-        partition: Partition | None = problems.checked(
-            lambda: build_partition(dataset, self.scheme, holding, seed=base.seed)
-        )
-        if partition is None:
-            return None
-        problems.checked(lambda: _check_sampled(base.sampled, len(partition.members)))
-        if self.looks is None:
-            return None
-        dressed: Population | None = problems.checked(
-            lambda: _population(dataset, partition, base.style, base.seed)
-        )
-        return dressed
-
-
-def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which ``method`` and ``partition`` are tables, where names were given."""
-    result = dict(values)
-    for key, name in NAME_OF_TABLE.items():
-        value = result.get(key, {})
-        result[key] = dict(value) if isinstance(value, Mapping) else {name: value}
-    return result
-
-
 def _method(given: type[Method] | str | None) -> type[Method]:
     if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
-    _check_not_object("method", given)
+    check_not_object("method", given)
     kind = METHODS.load(given) if isinstance(given, str) else given
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise ConfigError(
@@ -231,30 +141,15 @@ def _method(given: type[Method] | str | None) -> type[Method]:
 
 
 def _model(name: str | None) -> Model:
-    _check_not_object("model", name)
+    check_not_object("model", name)
     model: Model = MODELS.load(str(name))
     return model
 
 
-def _named_dataset(name: str) -> Dataset:
-    _check_not_object("data", name)
-    return load_dataset(name)
-
-
-def _check_not_object(what: str, name: object) -> None:
-    if isinstance(name, str) and name.startswith(OBJECT):
-        raise ConfigError(
-            f"{what} = {name!r} was made in Python, which a file cannot do again; give it: "
-            f"duotone.run(…, {what}=…)"
-        )
-
-
-def _check_sampled(sampled: int | None, members: int) -> None:
-    if sampled is not None and sampled > members:
-        raise ConfigError(
-            f"{sampled} clients per round were asked for, but there are only {members} members; "
-            "lower --sampled."
-        )
+def _tried(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
+    """Try the model, and then what may be adjusted in it."""
+    _check_model(method, population.info)
+    return _ways(wish, method, population)
 
 
 def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
@@ -294,39 +189,6 @@ def _check_rule(
 def _check_own(own: str, asked: Model | str | None) -> None:
     if asked not in (None, own):
         raise ConfigError(f"This method brings its own network, {own!r}; leave the model out.")
-
-
-def _dataset(given: Data) -> Dataset:
-    if isinstance(given, Dataset):
-        return given
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            "data is a name, a path, a mapping of arrays (x_train, y_train, x_test, y_test) or a "
-            f"duotone Dataset. Got a {type(given).__name__}."
-        )
-    return dataset_from_mapping("arrays", given)
-
-
-def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
-    """Dress the clients: the style of a client is fixed by its place among its kind."""
-    if style == "none":
-        return Population(dataset, partition)
-    kinds = style_kinds(style)
-    worn = np.full(len(dataset), -1, np.int64)
-    groups: list[str] = []
-    turns = {kind: cycle(kinds_worn_by(style, kind)) for kind in set(partition.kinds)}
-    several = len(set(partition.groups)) > 1
-    for client in partition:
-        holding = partition[client]
-        look = next(turns[holding.kind])
-        for rows in (holding.train, holding.val, holding.test):
-            worn[rows] = kinds.index(look)
-        groups.append(f"{holding.group}+{look}" if several else look)
-    styled = apply_style(dataset, style, worn, seed=seed)
-    dressed = Partition(
-        partition.clients, groups, partition.kinds, partition.rows, partition.offsets
-    )
-    return Population(styled, dressed)
 
 
 def _check_model(method: Method, info: DataInfo) -> None:

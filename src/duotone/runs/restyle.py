@@ -23,9 +23,10 @@ from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs import Run
+from duotone.runs.draft import Data
 from duotone.runs.generate import check_client, open_finished
 from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
-from duotone.runs.plan import Data, Model, Plan
+from duotone.runs.plan import Model, Plan
 from duotone.runs.serving import last_serving
 
 _TESTED = 300
