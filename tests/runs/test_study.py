@@ -330,8 +330,10 @@ def test_runs_that_differ_only_in_the_seed_are_one_entry(done):
     entries = pool(runs, names)
     assert [(entry.name, len(entry.runs)) for entry in entries] == [("local", 2), ("fedavg", 2)]
     results = compare_entries(entries)
-    assert results["reference"] == "local"
-    ours, theirs = results["comparisons"][0], done.results["comparisons"][0]
+    assert results["reference"] == "fedavg"
+    assert results["comparisons"] == done.results["comparisons"]
+    ours = compare_entries(entries, reference="local")["comparisons"][0]
+    theirs = done.results["comparisons"][0]
     assert ours["difference"]["mean"] == pytest.approx(-theirs["difference"]["mean"])
     with pytest.raises(ConfigError, match="Did you mean 'fedavg'"):
         compare_entries(entries, reference="fedagv")
