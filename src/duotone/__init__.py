@@ -5,7 +5,10 @@
     run = duotone.run(method="fedavg", data="digits", rounds=10)
     run.summary["scores"]["member.accuracy"]
 
-Names are imported when they are first used, so that ``import duotone`` costs nothing.
+Everything public has one name here, and the same object behind it at any time. Names are imported
+when they are first used, so that ``import duotone`` costs nothing. What can be chosen by name is
+in ``METHODS``, ``MODELS``, ``DATASETS`` and ``SCHEMES`` (partitions); ``duotone.methods`` is the
+package with the methods' code.
 """
 
 from __future__ import annotations
@@ -13,33 +16,108 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duotone.data import DATASETS as datasets
+    import duotone.methods as methods
+    from duotone.data import DATASETS, load_dataset
     from duotone.data.dataset import Dataset
-    from duotone.errors import DuotoneError
-    from duotone.federation.engine import federate
-    from duotone.federation.method import Method, MethodSettings
-    from duotone.methods import METHODS as methods
-    from duotone.runs import Run, load_run, resume, run
+    from duotone.errors import (
+        CheckpointError,
+        ConfigError,
+        DataError,
+        DuotoneError,
+        MissingExtraError,
+        NewcomerError,
+        PartitionError,
+        RunError,
+        TrainingError,
+        UnknownNameError,
+    )
+    from duotone.federation.engine import ClientStates, MemoryStates, RoundResult, Start, federate
+    from duotone.federation.method import (
+        Decodes,
+        FindsConcepts,
+        Generates,
+        Method,
+        MethodSettings,
+        Restyles,
+    )
+    from duotone.methods import METHODS
+    from duotone.models import MODELS
+    from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
+    from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
     from duotone.runs.compare import compare
     from duotone.runs.generate import generate
     from duotone.runs.restyle import anonymise, restyle
+    from duotone.runs.study import RunEnded, Study, StudyObserver
     from duotone.runs.study import run_study as study
+    from duotone.types import (
+        NO_LABEL,
+        ClientData,
+        ClientState,
+        ClientUpdate,
+        DataInfo,
+        Draws,
+        Latents,
+        Params,
+        RoundInfo,
+        ServerState,
+    )
 
 _WHERE = {
+    "CheckpointError": "duotone.errors:CheckpointError",
+    "ClientData": "duotone.types:ClientData",
+    "ClientState": "duotone.types:ClientState",
+    "ClientStates": "duotone.federation.engine:ClientStates",
+    "ClientUpdate": "duotone.types:ClientUpdate",
+    "ConfigError": "duotone.errors:ConfigError",
+    "DATASETS": "duotone.data:DATASETS",
+    "DataError": "duotone.errors:DataError",
+    "DataInfo": "duotone.types:DataInfo",
     "Dataset": "duotone.data.dataset:Dataset",
+    "Decodes": "duotone.federation.method:Decodes",
+    "Draws": "duotone.types:Draws",
     "DuotoneError": "duotone.errors:DuotoneError",
+    "FindsConcepts": "duotone.federation.method:FindsConcepts",
+    "Generates": "duotone.federation.method:Generates",
+    "Holding": "duotone.partition:Holding",
+    "Interrupted": "duotone.runs:Interrupted",
+    "Latents": "duotone.types:Latents",
+    "METHODS": "duotone.methods:METHODS",
+    "MODELS": "duotone.models:MODELS",
+    "MemoryStates": "duotone.federation.engine:MemoryStates",
     "Method": "duotone.federation.method:Method",
     "MethodSettings": "duotone.federation.method:MethodSettings",
+    "MissingExtraError": "duotone.errors:MissingExtraError",
+    "NO_LABEL": "duotone.types:NO_LABEL",
+    "NewcomerError": "duotone.errors:NewcomerError",
+    "Params": "duotone.types:Params",
+    "Partition": "duotone.partition:Partition",
+    "PartitionError": "duotone.errors:PartitionError",
+    "Population": "duotone.partition:Population",
+    "Progress": "duotone.runs:Progress",
+    "Restyles": "duotone.federation.method:Restyles",
+    "RoundInfo": "duotone.types:RoundInfo",
+    "RoundResult": "duotone.federation.engine:RoundResult",
     "Run": "duotone.runs:Run",
+    "RunEnded": "duotone.runs.study:RunEnded",
+    "RunError": "duotone.errors:RunError",
+    "RunObserver": "duotone.runs:RunObserver",
+    "SCHEMES": "duotone.partition:SCHEMES",
+    "ServerState": "duotone.types:ServerState",
+    "Start": "duotone.federation.engine:Start",
+    "Study": "duotone.runs.study:Study",
+    "StudyObserver": "duotone.runs.study:StudyObserver",
+    "TrainingError": "duotone.errors:TrainingError",
+    "UnknownNameError": "duotone.errors:UnknownNameError",
     "align": "duotone.runs.align:align",
     "anonymise": "duotone.runs.restyle:anonymise",
+    "build_partition": "duotone.partition:build_partition",
     "compare": "duotone.runs.compare:compare",
-    "datasets": "duotone.data:DATASETS",
     "federate": "duotone.federation.engine:federate",
     "generate": "duotone.runs.generate:generate",
+    "load_dataset": "duotone.data:load_dataset",
     "load_run": "duotone.runs:load_run",
-    "methods": "duotone.methods:METHODS",
+    "methods": "duotone.methods",
     "restyle": "duotone.runs.restyle:restyle",
     "resume": "duotone.runs:resume",
     "run": "duotone.runs:run",
@@ -47,17 +125,58 @@ _WHERE = {
 }
 
 __all__ = [
+    "DATASETS",
+    "METHODS",
+    "MODELS",
+    "NO_LABEL",
+    "SCHEMES",
+    "CheckpointError",
+    "ClientData",
+    "ClientState",
+    "ClientStates",
+    "ClientUpdate",
+    "ConfigError",
+    "DataError",
+    "DataInfo",
     "Dataset",
+    "Decodes",
+    "Draws",
     "DuotoneError",
+    "FindsConcepts",
+    "Generates",
+    "Holding",
+    "Interrupted",
+    "Latents",
+    "MemoryStates",
     "Method",
     "MethodSettings",
+    "MissingExtraError",
+    "NewcomerError",
+    "Params",
+    "Partition",
+    "PartitionError",
+    "Population",
+    "Progress",
+    "Restyles",
+    "RoundInfo",
+    "RoundResult",
     "Run",
+    "RunEnded",
+    "RunError",
+    "RunObserver",
+    "ServerState",
+    "Start",
+    "Study",
+    "StudyObserver",
+    "TrainingError",
+    "UnknownNameError",
     "align",
     "anonymise",
+    "build_partition",
     "compare",
-    "datasets",
     "federate",
     "generate",
+    "load_dataset",
     "load_run",
     "methods",
     "restyle",

@@ -59,7 +59,7 @@ class RunConfig(Settings):
     evaluate_clients: int | None = Field(None, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
     labels: int | None = Field(None, ge=1)
-    """Training samples per client with a label; by default all. Only feddva uses the others."""
+    """Training samples per client with a label; by default all. Some methods use the rest too."""
     newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
     """What newcomers start from; auto is the best the method can use."""
     personalise: Literal["none", "prior", "norm", "context", "auto"] = "none"
@@ -106,13 +106,47 @@ def validated(
     Raises:
         ConfigError: Settings are wrong; the message has all of them.
     """
-    try:
-        return kind.model_validate(dict(values))
-    except ValidationError as error:
-        raise ConfigError(*_problems(kind, error, owner, prefix)) from None
+    settings, problems = sifted(kind, values, owner=owner, prefix=prefix)
+    if settings is None or problems:
+        raise ConfigError(*problems.values())
+    return settings
 
 
-def _problems(kind: type[Settings], error: ValidationError, owner: str, prefix: str) -> list[str]:
+def sifted(
+    kind: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
+) -> tuple[AnySettings | None, dict[str, str]]:
+    """Check some settings; return those that are right, and the problems of the others by name.
+
+    Wrong ones are at their defaults in what is returned, so that the rest can be checked further:
+    how settings agree with each other, and with the data. It is ``None`` if there is no such rest.
+
+    Args:
+        kind: The settings type.
+        values: What was given.
+        owner: Whose settings these are, for messages.
+        prefix: What stands before a name in the file.
+    """
+    left, problems = dict(values), dict[str, str]()
+    while True:
+        try:
+            return kind.model_validate(left), problems
+        except ValidationError as error:
+            found = _problems(kind, error, owner, prefix)
+        wrong = {name for name in found if name in left}
+        # A check of several settings says nothing if one of them was not taken as given.
+        problems |= {
+            name: line
+            for name, line in found.items()
+            if name or not any(f"{prefix}{known}" in line for known in problems)
+        }
+        if not wrong:
+            return None, problems
+        left = {name: value for name, value in left.items() if name not in wrong}
+
+
+def _problems(
+    kind: type[Settings], error: ValidationError, owner: str, prefix: str
+) -> dict[str, str]:
     problems: dict[str, str] = {}
     for detail in error.errors():
         name = str(detail["loc"][0]) if detail["loc"] else ""
@@ -130,7 +164,7 @@ def _problems(kind: type[Settings], error: ValidationError, owner: str, prefix: 
             problems[name] = problems[name].removesuffix(".") + f", or {message}."
         else:
             problems[name] = f"{prefix}{name} = {detail['input']!r} is wrong: it {message}."
-    return list(problems.values())
+    return problems
 
 
 def _capital(text: str) -> str:

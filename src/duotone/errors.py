@@ -17,6 +17,9 @@ A message says what is wrong, what was given and what to do, in one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 
 class DuotoneError(Exception):
     """Base of all errors raised on purpose; catch this one to catch them all."""
@@ -71,3 +74,34 @@ class ClientError(DuotoneError):
 
 class TrainingError(DuotoneError):
     """Training cannot go on."""
+
+
+class Problems:
+    """Collects what is wrong, so that a user hears of all of it at once."""
+
+    def __init__(self) -> None:
+        self._found: list[DuotoneError] = []
+
+    def checked(self, step: Callable[[], Any]) -> Any:
+        """Return what a step returns, or ``None`` and keep the error if a setting is wrong."""
+        try:
+            return step()
+        except (ConfigError, DataError) as error:
+            self._found.append(error)
+            return None
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Keep problems that are known already, each in one line."""
+        self._found += [ConfigError(line) for line in lines]
+
+    def report(self) -> None:
+        """Raise what was found, if anything: a single error as it is, several as one.
+
+        Raises:
+            ConfigError: With all problems, each once.
+            DataError: If that is the only one.
+        """
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise ConfigError(*dict.fromkeys(line for error in self._found for line in error.args))

@@ -74,10 +74,10 @@ class Registry(Mapping[str, str]):
 
 
 def import_object(path: str) -> Any:
-    """Import ``"package.module:Name"``."""
+    """Import ``"package.module:Name"``, or a whole ``"package.module"``."""
     module, _, attribute = path.partition(":")
     found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
+    for part in filter(None, attribute.split(".")):
         found = getattr(found, part)
     return found
 

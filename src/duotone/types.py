@@ -23,6 +23,20 @@ Kind: TypeAlias = Literal["member", "newcomer"]
 Split: TypeAlias = Literal["train", "val", "test"]
 NewcomerRule: TypeAlias = Literal["zero-shot", "label-free", "few-shot"]
 Task: TypeAlias = Literal["classes", "regression"]
+Unit: TypeAlias = Literal[
+    "share",
+    "R²",
+    "cosine",
+    "index",
+    "nats",
+    "count",
+    "distance",
+    "absolute error",
+    "squared error",
+    "number",
+]
+"""What a score counts in. A share is of 1 and shown in percent; an index has its own scale, whose
+ends docs/metrics.md names; "number" is what nobody has said more about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ import time
 
 import numpy as np
 import pytest
+from typer.main import get_command
+
+from duotone.cli.app import app
 
 SMALL = [
     *("--data", "mini-digits", "--partition", "iid", "--clients", "4", "--rounds", "3"),
@@ -125,6 +128,64 @@ def test_mistakes_get_one_clear_line_and_the_right_exit_code(cli, folder, argume
     assert not (folder / "runs").exists(), "nothing was begun"
 
 
+SETTINGS_WRONG = {
+    "no such file": ("--data nowhere.npz", "no file or folder 'nowhere.npz'"),
+    "no such style": ("--style mark", "Did you mean 'marks'"),
+    "no such model": ("--model cnnbn", "Did you mean 'cnn-bn'"),
+    "a setting of the run": ("--rounds 0", "rounds = 0"),
+    "a setting of the partition": ("--partition groups --set partition.alpha=-1", "alpha = -1"),
+    "a setting of the method": ("--set lr=fast", "method.lr = 'fast'"),
+    "a setting nobody has": ("--set epoch=3", "Did you mean 'epochs'"),
+    "two settings that disagree": (
+        "--set partition.max_train=3",
+        "partition.max_train = 3 is below partition.min_train = 10",
+    ),
+    "what the method cannot do": ("--set newcomers=zero-shot", "cannot serve newcomers zero-shot"),
+    "no assignment": ("--set oops", "key=value"),
+    "no seeds": ("--seeds 2-0", "--seeds takes"),
+}
+ASKED_TOO_MUCH = {
+    "too many per round": ("--sampled 9", "only 4 members"),
+    "a model for other data": ("--model cnn --data planted-table", "--set model=mlp"),
+    "a setting of the run": ("--set evaluate_every=0", "evaluate_every = 0"),
+    "a setting of the method": ("--set lr=-1", "method.lr = -1"),
+    "no GPU": ("--device cuda", "no GPU"),
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rest"),
+    [
+        (SETTINGS_WRONG, ["local"]),
+        (ASKED_TOO_MUCH, ["fedavg", "--partition", "iid", "--clients", "4"]),
+    ],
+    ids=["settings", "data"],
+)
+def test_everything_that_is_wrong_is_said_at_once(cli, folder, monkeypatch, wrong, rest):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    arguments = [word for given, _ in wrong.values() for word in given.split()]
+    said = cli("run", *rest, *arguments, code=2).stderr
+    assert f"{len(wrong)} settings are wrong" in said
+    lines = said.splitlines()[1:]
+    for what, (_, words) in wrong.items():
+        assert sum(words in line for line in lines) == 1, f"{what}: {said}"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_preview_says_everything_at_once_too(cli):
+    arguments = [
+        "--style",
+        "mark",
+        "--data",
+        "nowhere.npz",
+        "--set",
+        "partition.alpha=-1",
+        "--seed",
+        "-1",
+    ]
+    assert "4 settings are wrong" in cli("partition", *arguments, code=2).stderr
+
+
 def test_debug_shows_the_traceback(shell):
     assert "Traceback" in shell("run", "fedagv", "--debug", code=1).stderr
     assert "Traceback" not in shell("run", "fedagv", code=2).stderr
@@ -147,6 +208,107 @@ def test_ctrl_c_saves_and_says_how_to_go_on(cli, folder):
     assert "duotone resume a" in said
     assert json.loads(manifest.read_text())["round"] < 500
     assert json.loads(cli("show", "a", "--json").stdout)["status"] == "interrupted"
+
+
+def test_ctrl_c_twice_says_what_is_saved_and_how_to_go_on(folder, cli):
+    """The second one comes while a round is computed that will not end."""
+    (folder / "slow.py").write_text(SLOW_NET)
+    command = ["run", "fedavg", *SMALL, "--set", "model=slow:Net", "--out", "a"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "duotone", *command], cwd=folder, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (folder / "waiting").exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None, "the first one waits for the round"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "Stopped at once. The run is saved up to round 1. Resume with: duotone resume a" in said
+    assert "Traceback" not in said
+    assert json.loads(cli("show", "a", "--json").stdout)["status"] == "interrupted"
+
+
+def test_ctrl_c_in_any_command_is_answered(cli, monkeypatch):
+    def stopped():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("duotone.data.describe_datasets", stopped)
+    assert "Stopped at once" in cli("datasets", code=130).stderr
+
+
+def test_a_file_called_like_a_library_is_not_taken_for_it_by_workers(folder):
+    """Neither is a module beside the user out of reach: the model is one."""
+    (folder / "numpy.py").write_text("raise RuntimeError('this is not the library')\n")
+    (folder / "nets.py").write_text(OWN_NET)
+    command = ["run", "fedavg", *SMALL, "--set", "model=nets:Net", "--set", "backend=processes"]
+    done = subprocess.run(
+        # -P stands for the installed command, which does not look beside the user first either.
+        [sys.executable, "-P", "-m", "duotone", *command, "--set", "workers=1", "--out", "a"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "one process" not in done.stderr
+
+
+OWN_NET = """
+from torch.nn import Linear
+
+
+class Net(Linear):
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, x):
+        return super().forward(x.flatten(1))
+"""
+SLOW_NET = f"""
+import time
+from pathlib import Path
+{OWN_NET}
+    def train(self, mode=True):
+        if Path("a/checkpoints/manifest.json").exists():
+            Path("waiting").touch()
+            time.sleep(60)
+        return super().train(mode)
+"""
+
+
+def leaves(command, path=()):
+    """Yield every command with its name."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from leaves(below, (*path, name))
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+
+
+def test_every_command_can_be_quiet():
+    found = dict(leaves(get_command(app)))
+    assert {"run", "report", "data import", "doctor"} <= found.keys()
+    for name, command in found.items():
+        options = [option for parameter in command.params for option in parameter.opts]
+        assert "-q" in options, name
+        assert "--json" in options or name == "data import", name
+
+
+def test_quiet_leaves_results_alone(cli):
+    cli("run", "fedavg", *SMALL, "--out", "a", "-q")
+    cli("run", "local", *SMALL, "--out", "b", "-q")
+    assert cli("report", "a", "-q").stdout == "a/report.html\n"
+    assert json.loads(cli("report", "a", "--json").stdout) == {"report": "a/report.html"}
+    assert cli("runs", "nothing", "-q").stdout == ""
+    asked = [["runs", "."], ["show", "a"], ["compare", "a", "b"], ["resume", "a"], ["methods"]]
+    asked += [["datasets"], ["partition", "--data", "mini-digits"]]
+    for command in asked:
+        said = cli(*command, "-q")
+        assert said.stderr == ""
+        assert said.stdout != "", command
+        for advice in ("duotone ", "Your own", "Run folder:", "Picture:"):
+            assert advice not in said.stdout, command
 
 
 def test_a_full_disk_fails_clearly_and_loses_nothing(cli, shell, folder):

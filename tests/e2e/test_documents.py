@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import nn
@@ -64,6 +65,20 @@ def test_the_method_in_the_guide_is_a_method():
     _, local = method.split(method.build(DataInfo((1, 8, 8), "classes", 3)))
     assert {name.split(".")[0] for name in local} == {"norm1", "norm2", "norm3"}
     assert isinstance(method.build(DataInfo((1, 8, 8), "classes", 3)), nn.Module)
+
+
+@pytest.mark.filterwarnings("ignore:Computing in one process")
+def test_every_python_block_of_the_guide_runs(folder, capsys):
+    """In their order, as a reader would paste them into one notebook."""
+    found = blocks(ROOT / "docs" / "how-to.md", "python")
+    assert len(found) >= 5
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for source in found:
+        exec(compile(source, "how-to.md", "exec"), space)
+    assert space["run"].config.method["name"] == "object:FedBN"
+    assert space["run"].status == "finished"
+    assert capsys.readouterr().out.splitlines() == ["1 4 {}", "2 4 {}", "3 4 {}"]
+    assert space["scores"].shape[1] == 10
 
 
 def test_links_between_documents_lead_somewhere():

@@ -58,7 +58,7 @@ def test_a_study_shows_tables_and_writes_them(cli, folder, file):
 def test_compare_pools_the_seeds_of_a_study(cli, file):
     cli("study", "two.toml", "--out", "s", "-q")
     shown = cli("compare", "s").stdout
-    assert "Against local" in shown
+    assert "Against fedavg" in shown
     assert "0, 1" in shown
     results = json.loads(cli("compare", "s", "--reference", "fedavg", "--json").stdout)
     assert [entry["seeds"] for entry in results["entries"]] == [[0, 1], [0, 1]]
@@ -157,3 +157,16 @@ def test_the_commands_import_no_torch_before_they_need_it():
         "sys.exit(any(m in sys.modules for m in ('torch', 'scipy', 'polars', 'pydantic')))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("named", "meant"), [("", "fedavg"), ('reference = "local"', "local")])
+def test_study_compare_and_report_have_one_reference(cli, file, folder, named, meant):
+    file.write_text(named + STUDY.replace("rounds = 2", "rounds = 1"))
+    assert json.loads(cli("study", "two.toml", "--json", "-q").stdout)["reference"] == meant
+    assert json.loads(cli("compare", "runs/two", "--json").stdout)["reference"] == meant
+    cli("report", "runs/two")
+    assert f"Against {meant}" in (folder / "runs" / "two" / "report.html").read_text()
+    asked = cli("compare", "runs/two", "--reference", "local", "--json").stdout
+    assert json.loads(asked)["reference"] == "local"
+    loose = ["runs/two/local", "runs/two/fedavg"]
+    assert json.loads(cli("compare", *loose, "--json").stdout)["reference"] == "fedavg"

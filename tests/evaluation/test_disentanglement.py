@@ -280,8 +280,8 @@ def test_parts_are_worth_what_their_probes_say_above_chance():
     truth = Question("label", np.tile([0, 1], 500))
     right, blind = truth.answers, np.zeros(1000, np.int64)
     read = [
-        [Score(1.0, 0.0, "higher", 1000, 1.0, 1.0)],
-        [Score(0.51, 0.01, "lower", 1000, 0.48, 0.54)],
+        [Score(1.0, 0.0, "higher", 1000, "share", 1.0, 1.0)],
+        [Score(0.51, 0.01, "lower", 1000, "share", 0.48, 0.54)],
     ]
     tables = measure_parts(read, [0.5], [[right], [blind]], [truth])
     assert tables.importance.tolist() == [[1], [0]]  # 0.51 may be luck

@@ -83,7 +83,7 @@ def test_the_interval_encloses_the_accuracy_and_stays_within_its_range(hits):
 
 
 def test_the_standard_error_is_that_of_a_share():
-    found = score([Agreement(np.tile([0.0, 1.0], 200), np.ones(400))])
+    found = score([Agreement(np.tile([0.0, 1.0], 200), np.ones(400), "share")])
     assert found.std == pytest.approx(np.sqrt(0.25 / 400), rel=0.15)
 
 

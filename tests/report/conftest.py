@@ -96,7 +96,7 @@ def make_run(tmp_path) -> Callable[..., Run]:
         }
         scores |= probe("client_from_shared", 0.8, 0.5, 0.6)
         scores |= probe("client_from_local", 0.95, 0.5, 0.6)
-        scores |= probe("phase_from_local", 0.3, 0.0, 0.1)
+        scores |= probe("phase_from_local", 0.3, 0.0, 0.1, "R²")
         folder.write_summary(
             {
                 "scores": scores,

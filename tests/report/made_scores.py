@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def probe(name: str, mlp: float, chance: float, untrained: float) -> dict[str, dict[str, Any]]:
+def probe(
+    name: str, mlp: float, chance: float, untrained: float, unit: str = "share"
+) -> dict[str, dict[str, Any]]:
     """Return a probe with its references, every interval 0.04 wide."""
     values = {"": mlp, ".linear": mlp - 0.1, ".control": chance, ".untrained": untrained}
     scores = {
@@ -14,10 +16,11 @@ def probe(name: str, mlp: float, chance: float, untrained: float) -> dict[str, d
             "std": 0.01,
             "direction": "lower",
             "n": 400,
+            "unit": unit,
             "low": value - 0.02,
             "high": value + 0.02,
         }
         for suffix, value in values.items()
     }
-    reference = {"value": chance, "std": 0.0, "direction": "reference", "n": 400}
+    reference = {"value": chance, "std": 0.0, "direction": "reference", "n": 400, "unit": unit}
     return {**scores, f"probe.{name}.chance": reference}

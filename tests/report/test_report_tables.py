@@ -12,6 +12,7 @@ from duotone.report.representations import (
     group_table,
     probe_numbers,
     restyle_table,
+    swaps_table,
 )
 from duotone.report.tables import (
     last_values,
@@ -65,7 +66,7 @@ def test_the_newcomer_curve_keeps_its_order(metrics):
 
 def test_probes_are_read_from_their_names_and_measured_by_r2_where_chance_is_zero():
     scores = {
-        **probe("phase_from_local", 0.4, 0.0, 0.1),
+        **probe("phase_from_local", 0.4, 0.0, 0.1, "R²"),
         **probe("label_from_shared", 0.9, 0.1, 0.5),
         "member.accuracy": {"value": 1.0, "n": 3},
     }
@@ -161,3 +162,31 @@ def test_re_styled_samples_stand_beside_originals_and_chance():
     assert table.note.endswith("Label and style are those of the swaps.")
     kept = {**scores, "restyle.label_kept": {"value": 0.8}}
     assert "swaps" not in restyle_table(kept).note
+
+
+def test_a_share_stays_a_share_where_chance_is_nothing():
+    """22.5 % accuracy of a probe whose blind guess is never right is no R² of 0.225."""
+    table = probe_table(probe("client_from_shared", 0.225, 0.0, 0.1))
+    assert set(table["measure"]) == {"accuracy"}
+    assert probe_numbers(table).rows[0][1:3] == ("accuracy", "22.5 % [20.5, 24.5]")
+
+
+def test_an_old_run_that_does_not_say_what_a_probe_measured_is_shown_as_a_plain_score():
+    scores = probe("phase_from_local", 0.4, 0.0, 0.1)
+    for score in scores.values():
+        del score["unit"]
+    table = probe_table(scores)
+    assert set(table["measure"]) == {"score"}
+    assert probe_numbers(table).rows[0][1:3] == ("score", "0.40 [0.38, 0.42]")
+
+
+def test_swaps_say_what_each_of_them_is_measured_by():
+    value = {"value": 0.5, "std": 0.0, "direction": "higher", "n": 9}
+    units = {"phase": "cosine", "shade": "R²", "label": "share"}
+    scores = {f"swap.{name}": {**value, "unit": unit} for name, unit in units.items()}
+    table = swaps_table(scores)
+    assert [row[:3] for row in table.rows] == [
+        ("label", "accuracy", "0.50"),
+        ("phase", "cosine", "0.50"),
+        ("shade", "R²", "0.50"),
+    ]

@@ -36,6 +36,7 @@ def evidence() -> Evidence:
         curve=pl.DataFrame({"round": [1, 2], "mean": [0.7, 0.8]}),
         widths={"shared": 4, "local": 4},
         is_dead=False,
+        shared_parameters=1000,
         local_parameters=0,
     )
 
@@ -199,3 +200,17 @@ def test_many_entries_are_sorted_by_what_was_shown():
 def test_runs_on_different_data_are_said_to_be_unranked():
     found = compared_verdict([FakeEntry()], results(), "data digits against mnist")
     assert "data digits against mnist), so nothing here ranks them" in found[-1].text
+
+
+def test_a_method_that_splits_its_parameters_is_not_said_to_share_nothing(evidence):
+    fedbn = replace(
+        evidence,
+        widths={"shared": 0, "local": 4},
+        shared_parameters=421_642,
+        local_parameters=448,
+    )
+    said = text(verdict(fedbn), "Shared part")
+    assert "421,642 parameters are shared" in said
+    assert "no shared code" not in said
+    local = replace(fedbn, shared_parameters=0)
+    assert "Nothing is shared" in text(verdict(local), "Shared part")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sys
 import threading
 from dataclasses import replace
 
@@ -10,16 +11,22 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import duotone
 from duotone.data import style_kinds
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
+from duotone.evaluation.sheets import Sheet
 from duotone.methods import METHODS
 from duotone.models.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
+from duotone.runs.draft import plan_population
 from duotone.runs.execute import stop_requests
-from duotone.runs.plan import model_name, part_sizes, plan_population, plan_run
+from duotone.runs.plan import model_name, part_sizes, plan_run
+from duotone.runs.pooled import identity
+from duotone.runs.separation import Made
+from duotone.runs.study_plan import plan_study
 from duotone.types import DataInfo
 
 SMALL = {
@@ -58,8 +65,8 @@ def test_a_run_folder_holds_what_it_promises(finished):
     header = (finished.path / "metrics.csv").read_text().splitlines()[0]
     assert header == "round,client,group,kind,part,metric,value"
     score = finished.summary["scores"]["member.accuracy"]
-    assert set(score) == {"value", "std", "direction", "n"}
-    assert (score["n"], score["direction"]) == (3, "higher")
+    assert set(score) == {"value", "std", "direction", "n", "unit"}
+    assert (score["n"], score["direction"], score["unit"]) == (3, "higher", "share")
 
 
 def test_scores_agree_with_the_table(finished):
@@ -442,8 +449,49 @@ def test_all_wrong_settings_are_reported_at_once():
     with pytest.raises(ConfigError) as caught:
         plan_run(wrong)
     text = str(caught.value)
-    for word in ("rounds = 0", "alpha = -1", "grups", "lr = 'fast'", "finetune", "newcomers"):
+    words = ("rounds = 0", "style 'mark'", "model 'cnnbn'", "alpha = -1", "grups", "lr = 'fast'")
+    for word in (*words, "finetune", "newcomers = 'few'"):
         assert word in text, text
+    assert text.startswith("8 settings are wrong")
+
+
+def test_a_check_of_two_settings_is_left_out_if_one_of_them_was_not_taken():
+    wrong = {"scheme": "iid", "min_train": "few", "max_train": 3, "max_test": 0}
+    with pytest.raises(ConfigError) as caught:
+        plan_run(small(partition=wrong))
+    assert len(caught.value.args) == 2, caught.value
+    both = {"scheme": "iid", "validation": 2, "max_train": 3}
+    with pytest.raises(ConfigError, match=r"max_train = 3 is below partition.min_train = 10"):
+        plan_run(small(partition=both))
+
+
+def test_data_given_by_path_is_found_from_anywhere(tmp_path, monkeypatch):
+    x, y = np.zeros((40, 3), np.float32), np.arange(40) % 2
+    (tmp_path / "here").mkdir()
+    np.savez(tmp_path / "here" / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    for client, label in (("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")):
+        place = tmp_path / "here" / "pictures" / client / label
+        place.mkdir(parents=True)
+        for number in range(15):
+            Image.new("L", (8, 8)).save(place / f"{number}.png")
+    monkeypatch.chdir(tmp_path / "here")
+    both = {"mine.npz": {"scheme": "iid", "clients": 2}, "./pictures": {"scheme": "natural"}}
+    for name, partition in both.items():
+        settings = small("fedavg", data=name, partition=partition, rounds=1, latents=0)
+        run = duotone.run(settings, out=tmp_path / f"run-{partition['scheme']}")
+        assert run.config.data == str((tmp_path / "here" / name).resolve())
+        monkeypatch.chdir(tmp_path)
+        again = duotone.run(run.path / "config.toml", out=tmp_path / f"again-{run.path.name}")
+        assert again.config == run.config
+        run.report()
+        monkeypatch.chdir(tmp_path / "here")
+    entry = {"methods": ["fedavg"], "seeds": [0], "settings": settings}
+    del entry["settings"]["method"]
+    study = plan_study(entry, tmp_path / "study")
+    assert study.entries[0].choices[0].config.data == run.config.data
+    old = run.config.model_copy(update={"data": "./pictures"})
+    assert identity(old) == identity(run.config), "runs that hold the path as it was given"
+    assert plan_run(small("fedavg")).config.data == "mini-digits"
 
 
 @pytest.mark.parametrize(
@@ -535,6 +583,8 @@ def test_a_model_that_does_not_fit_the_data_is_noticed_at_once():
         plan_run(small(model=None), model=WrongOutput)
     with pytest.raises(ConfigError, match=r"cannot process samples of shape \(1, 8, 8\)"):
         plan_run(small(model=None), model=WrongInput)
+    with pytest.raises(ConfigError, match="cannot process samples"):
+        plan_run(small(model=None, personalise="auto"), model=WrongInput)
 
 
 def test_models_from_python_are_named_so_that_they_can_be_imported_again():
@@ -643,3 +693,16 @@ def test_parts_are_counted_by_what_is_sent_and_what_stays(name, shared, local):
     sizes = part_sizes(kind(kind.Config(), cnn_bn), DataInfo((1, 28, 28), "classes", 10))
     assert sizes["shared"].parameters == shared
     assert sizes["local"].parameters == local
+
+
+def test_pictures_of_samples_and_of_concepts_are_both_kept(tmp_path, monkeypatch):
+    drawn = Sheet("swaps", "swaps", "Swaps", "", "", np.zeros((1, 1, 8, 8, 1), np.uint8))
+    monkeypatch.setattr(
+        sys.modules["duotone.runs.execute"],
+        "measure_made",
+        lambda *_: Made({}, [drawn], swaps=None, generation=None, restyled=None),
+    )
+    run = duotone.run(small("fedvc", rounds=1, model=None, latents=20), out=tmp_path / "r")
+    told = json.loads((run.path / "figures" / "figures.json").read_text())
+    assert [picture["section"] for picture in told] == ["swaps", "concepts"]
+    assert all((run.path / "figures" / picture["file"]).exists() for picture in told)

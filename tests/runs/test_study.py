@@ -10,7 +10,7 @@ import duotone
 from duotone.errors import ConfigError, RunError, TrainingError
 from duotone.runs import Interrupted, RunFolder, load_run, study_plan
 from duotone.runs.compare import compare_entries, runs_below
-from duotone.runs.pooled import identity, pool, pooled_scores
+from duotone.runs.pooled import choose_reference, identity, pool, pooled_scores
 from duotone.runs.study import Study, planned_runs, validation_score
 from duotone.runs.study_plan import plan_study, slug
 from duotone.runs.tables import PlainTable, comparison_table, curve_table, score_table
@@ -342,8 +342,10 @@ def test_runs_that_differ_only_in_the_seed_are_one_entry(done):
     entries = pool(runs, names)
     assert [(entry.name, len(entry.runs)) for entry in entries] == [("local", 2), ("fedavg", 2)]
     results = compare_entries(entries)
-    assert results["reference"] == "local"
-    ours, theirs = results["comparisons"][0], done.results["comparisons"][0]
+    assert results["reference"] == "fedavg"
+    assert results["comparisons"] == done.results["comparisons"]
+    ours = compare_entries(entries, reference="local")["comparisons"][0]
+    theirs = done.results["comparisons"][0]
     assert ours["difference"]["mean"] == pytest.approx(-theirs["difference"]["mean"])
     with pytest.raises(ConfigError, match="Did you mean 'fedavg'"):
         compare_entries(entries, reference="fedagv")
@@ -438,3 +440,11 @@ def test_each_data_set_is_read_once(monkeypatch, tmp_path):
     assert read == ["mini-digits"]
     assert again.config.data == "mini-digits"
     assert again.config.seed == 1
+
+
+def test_the_reference_is_the_one_named_else_fedavg_else_the_first():
+    assert choose_reference(["local", "fedavg"], None) == "fedavg"
+    assert choose_reference(["local", "ditto"], None) == "local"
+    assert choose_reference(["local", "fedavg"], "local") == "local"
+    with pytest.raises(ConfigError, match="Did you mean 'fedavg'"):
+        choose_reference(["local", "fedavg"], "fedagv")

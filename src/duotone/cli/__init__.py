@@ -10,7 +10,7 @@ import os
 import sys
 
 from duotone.cli import comparing, generating, looking, reporting, running
-from duotone.cli.app import app
+from duotone.cli.app import Stopped, app
 from duotone.errors import DuotoneError
 
 __all__ = [
@@ -35,6 +35,6 @@ def main() -> None:
             raise
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("\nStopped at once. What was committed is safe: duotone runs\n")
+    except Stopped as stopped:
+        sys.stderr.write(f"\n{stopped}\n")
         sys.exit(130)

@@ -9,9 +9,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from rich.console import Console
 
+
+class Stopped(Exception):
+    """Ctrl-C stopped a command at once; the message says what is left and how to go on."""
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands; Ctrl-C, which Typer would end in silence, becomes a line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Stopped(
+                "Stopped at once. What was committed is safe; see it with: duotone runs"
+            ) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Personalised federated learning that shows what is shared, what is local, and why.",
     no_args_is_help=True,
     add_completion=False,
@@ -44,6 +64,17 @@ def show(renderable: Any) -> None:
     width = None if sys.stdout.isatty() else 160
     console = Console(width=width, highlight=False, markup=False)
     console.print(renderable, soft_wrap=isinstance(renderable, str))
+
+
+def remark(line: str, quiet: bool) -> None:
+    """Print a line that explains or advises, unless the user wants results alone."""
+    if not quiet:
+        show(line)
+
+
+def show_path(what: str, path: Path, quiet: bool) -> None:
+    """Print where a result was written; for those who want results alone, nothing but the path."""
+    show(str(path) if quiet else f"{what}: {path}")
 
 
 def show_json(content: Any) -> None:
@@ -117,5 +148,10 @@ ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings from a TOML file.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")]
+QuietOption = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Results alone: no progress, no remarks.")
+]
+REFERENCE_HELP = (
+    "The entry the others are compared with; by default the study's, else fedavg, else the first."
+)
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

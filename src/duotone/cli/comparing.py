@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duotone.cli.app import OUTPUT, JsonOption, QuietOption, app, show, show_json, talk
+from duotone.cli.app import (
+    OUTPUT,
+    REFERENCE_HELP,
+    JsonOption,
+    QuietOption,
+    app,
+    remark,
+    show,
+    show_json,
+    show_path,
+    talk,
+)
 from duotone.cli.tables import results_table, table
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ def study(
 
     plan = plan_study(file, out)
     if dry_run:
-        _show_runs(plan, as_json)
+        _show_runs(plan, as_json, quiet)
         return
     try:
         with StudyDisplay(talk(), quiet=quiet) as display:
@@ -60,8 +71,9 @@ def study(
     if as_json:
         show_json(done.results)
     else:
-        _show_results(done.results)
-        show(f"Written: {done.path / 'study.md'} and {done.path / 'study.json'}")
+        _show_results(done.results, quiet)
+        show_path("Written", done.path / "study.md", quiet)
+        show_path("Written", done.path / "study.json", quiet)
     if done.failed:
         reasons = "; ".join(f"{run}: {error}" for run, error in done.failed.items())
         raise TrainingError(
@@ -70,7 +82,7 @@ def study(
         )
 
 
-def _show_runs(plan: StudyPlan, as_json: bool) -> None:
+def _show_runs(plan: StudyPlan, as_json: bool, quiet: bool) -> None:
     from duotone.runs.study import planned_runs
 
     rows = planned_runs(plan)
@@ -83,7 +95,7 @@ def _show_runs(plan: StudyPlan, as_json: bool) -> None:
         result.add_row(row["entry"], searched, str(row["seed"]), row["status"], folder)
     show(result)
     finished = sum(row["status"] == "finished" for row in rows)
-    show(f"{len(rows)} runs, {finished} of them finished.")
+    remark(f"{len(rows)} runs, {finished} of them finished.", quiet)
 
 
 @app.command()
@@ -91,16 +103,17 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
     reference: Annotated[
         str | None,
-        typer.Option(help="The entry the others are compared with; by default the first."),
+        typer.Option(help=REFERENCE_HELP),
     ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
     ] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Put finished runs beside each other; runs on different data or partitions are refused.
 
-    Runs that differ only in their seed are pooled, and tested against the first or --reference.
+    Runs that differ only in their seed are pooled, and tested against one of them.
 
     Examples:
 
@@ -110,7 +123,7 @@ def compare(
     """
     from duotone.runs import load_run
     from duotone.runs.compare import compare as compare_runs
-    from duotone.runs.compare import compare_entries, runs_below
+    from duotone.runs.compare import compare_entries, reference_below, runs_below
     from duotone.runs.pooled import pool
 
     names = runs_below(runs)
@@ -118,11 +131,12 @@ def compare(
     entries = pool(opened, names)
     has_seeds = any(entry.runs[0].config.seed != entry.runs[-1].config.seed for entry in entries)
     if has_seeds or reference is not None:
-        results = compare_entries(entries, reference=reference, anyway=anyway)
+        named = reference or reference_below(runs)
+        results = compare_entries(entries, reference=named, anyway=anyway)
         if as_json:
             show_json(results)
         else:
-            _show_results(results)
+            _show_results(results, quiet)
         return
     rows = compare_runs(opened, anyway=anyway)
     if as_json:
@@ -138,16 +152,17 @@ def compare(
     )
 
 
-def _show_results(results: Mapping[str, Any]) -> None:
+def _show_results(results: Mapping[str, Any], quiet: bool) -> None:
     from duotone.runs.tables import result_tables
 
     for found in result_tables(results, brief=True):
-        _show_table(found)
+        _show_table(found, quiet)
 
 
-def _show_table(found: PlainTable) -> None:
+def _show_table(found: PlainTable, quiet: bool) -> None:
     result = table(*found.columns, title=found.title)
     for row in found.rows:
         result.add_row(*row)
     show(result)
-    show(found.note)
+    if found.note:
+        remark(found.note, quiet)

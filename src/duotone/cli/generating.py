@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duotone.cli.app import OUTPUT, JsonOption, RunArgument, app, show, show_json
+from duotone.cli.app import (
+    OUTPUT,
+    JsonOption,
+    QuietOption,
+    RunArgument,
+    app,
+    show,
+    show_json,
+    show_path,
+)
 
 if TYPE_CHECKING:
     from duotone.runs.restyle import Restyled
@@ -37,6 +46,7 @@ def generate(
     count: Annotated[int, typer.Option(min=1, help="How many samples.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds are equal draws.")] = 0,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Draw new samples with a client's model of a finished run, into one picture.
 
@@ -65,7 +75,7 @@ def generate(
         return
     what = "" if label is None else f" of label {label}"
     new = f", which client {client} never had" if made.is_seen is False else ""
-    show(f"{count} samples{what}{new}: {out}")
+    show_path(f"{count} samples{what}{new}", out, quiet)
 
 
 @app.command()
@@ -77,6 +87,7 @@ def restyle(
     count: TestsOption = 10,
     seed: StyleSeedOption = 0,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Draw test samples of one client as another client would have them.
 
@@ -94,7 +105,7 @@ def restyle(
     if as_json:
         show_json({"file": str(out), "client": client, "as": reference, "count": len(made.x)})
         return
-    show(f"{len(made.x)} samples of client {client} as client {reference} draws: {out}")
+    show_path(f"{len(made.x)} samples of client {client} as client {reference} draws", out, quiet)
 
 
 @app.command()
@@ -106,6 +117,7 @@ def anonymise(
     count: TestsOption = 10,
     seed: StyleSeedOption = 0,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Draw test samples of a client anew in another's style, and measure whether it can be found.
 
@@ -124,7 +136,7 @@ def anonymise(
     if as_json:
         show_json({"file": str(out), "count": len(made.x), **made.exposure.as_json()})
         return
-    show(f"{len(made.x)} samples: {out}")
+    show_path(f"{len(made.x)} samples", out, quiet)
     show(made.exposure.statement)
 
 

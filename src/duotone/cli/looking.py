@@ -17,24 +17,30 @@ from duotone.cli.app import (
     JsonOption,
     ModelOption,
     PartitionOption,
+    QuietOption,
     RunArgument,
     SeedOption,
     SetOption,
     StyleOption,
     app,
     data_app,
+    remark,
     show,
     show_json,
+    show_path,
     talk,
 )
 from duotone.cli.running import described, gather
 from duotone.cli.tables import RULES, results_table, table, value_text
+
+KINDS = ("member", "newcomer")
 
 
 @app.command()
 def runs(
     folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"),
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """List the runs below a folder.
 
@@ -64,15 +70,16 @@ def runs(
                 "seed": config.seed,
                 "seconds": facts["seconds"],
                 "headline": metric,
-                "member": scores.get(f"member.{metric}"),
-                "newcomer": scores.get(f"newcomer.{metric}"),
+                **{kind: scores.get(f"{kind}.{metric}") for kind in KINDS},
+                "scores": scores,
             }
         )
     if as_json:
-        show_json(found)
+        show_json([{key: row[key] for key in row if key != "scores"} for row in found])
         return
     if not found:
-        show(f"There are no runs in {folder}. Make one with: duotone run fedavg --data digits")
+        line = f"There are no runs in {folder}. Make one with: duotone run fedavg --data digits"
+        remark(line, quiet)
         return
     result = table("run", "status", "method", "data", ">seed", ">members", ">newcomers", ">time")
     for row in found:
@@ -82,17 +89,16 @@ def runs(
             row["method"],
             row["data"],
             str(row["seed"]),
-            value_text(row["member"], row["headline"]),
-            value_text(row["newcomer"], row["headline"]),
+            *(value_text(row["scores"], f"{kind}.{row['headline']}") for kind in KINDS),
             f"{row['seconds']:.0f} s",
         )
     show(result)
     if any(row["status"] in ("interrupted", "killed", "failed") for row in found):
-        show("Continue an unfinished run with: duotone resume RUN")
+        remark("Continue an unfinished run with: duotone resume RUN", quiet)
 
 
 @app.command(name="show")
-def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
+def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Show one run: what it was, its scores, and every client.
 
     Example:
@@ -101,8 +107,9 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
     """
     import polars as pl
 
+    from duotone.evaluation.summary import unit_of
     from duotone.runs import load_run
-    from duotone.runs.tables import curve_order
+    from duotone.runs.tables import curve_order, number_text
 
     item = load_run(run)
     facts, config, status = item.folder.facts(), item.config, item.status
@@ -125,8 +132,10 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
         show(f"{so_far.round} of {config.rounds} rounds are committed.")
         for name, value in so_far.notes.get("scores", {}).items():
             show(f"So far {name} is {value:.3f}.")
-        is_running = status == "running"
-        show("It is running now." if is_running else f"Continue with: duotone resume {run}")
+        if status == "running":
+            show("It is running now.")
+        else:
+            remark(f"Continue with: duotone resume {run}", quiet)
         return
     summary = item.summary
     show(results_table([(str(config.method["name"]), summary)]))
@@ -136,30 +145,30 @@ def show_run(run: RunArgument, as_json: JsonOption = False) -> None:
         "score",
         f">last round ({summary['rounds']})",
         f">selected round ({summary['selected_round'] or '–'})",
+        "in",
         ">clients",
         "better",
     )
     for name, score in found.items():
         if "@" not in name and not name.endswith(".selected"):
-            measured = name.split(".")[1]
-            measured = metric if measured.startswith("worst") else measured
-            both = [value_text(found.get(key), measured) for key in (name, f"{name}.selected")]
-            scores.add_row(name, *both, str(score["n"]), score["direction"])
+            both = [value_text(found, key) for key in (name, f"{name}.selected")]
+            unit = unit_of(name, found).replace("share", "%")
+            scores.add_row(name, *both, unit, str(score["n"]), score["direction"])
     show(scores)
-    points = {name.partition("@")[2]: score for name, score in found.items() if "@" in name}
+    points = {name.partition("@")[2]: name for name in found if "@" in name}
     if points:
         names = curve_order(points)
         title = f"Newcomers {metric} by labelled samples"
         curve = table(*(f">{point}" for point in names), title=title)
-        curve.add_row(*(value_text(points[point], metric) for point in names))
+        curve.add_row(*(value_text(found, points[point]) for point in names))
         show(curve)
     last = item.metrics.filter(
         (pl.col("round") == summary["rounds"]) & (pl.col("metric") == metric)
     ).sort("kind", "value")
     clients = table("client", "kind", "group", f">{metric}", title="Clients, worst first")
     for row in last.iter_rows(named=True):
-        value = {"value": row["value"], "std": 0.0, "n": 1}
-        clients.add_row(row["client"], row["kind"], row["group"], value_text(value, metric))
+        value = number_text(row["value"], metric)
+        clients.add_row(row["client"], row["kind"], row["group"], value)
     show(clients)
 
 
@@ -169,6 +178,7 @@ def methods(
     data: DataOption = None,
     model: ModelOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """List the methods; or show one: its idea, its two parts, counted, and its settings.
 
@@ -193,7 +203,7 @@ def methods(
             given = " or ".join(RULES[rule] for rule in kind.newcomer_rules)
             result.add_row(kind.name, kind.title, given)
         show(result)
-        show("More on one: duotone methods NAME")
+        remark("More on one: duotone methods NAME", quiet)
         return
     kind = METHODS.load(name)
     # Only the form of the samples matters, so one client holds them all.
@@ -251,7 +261,7 @@ def _about(kind: Any) -> dict[str, Any]:
 
 
 @app.command()
-def datasets(as_json: JsonOption = False) -> None:
+def datasets(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the data sets and where they are."""
     from duotone.data import describe_datasets
 
@@ -268,7 +278,7 @@ def datasets(as_json: JsonOption = False) -> None:
     for item in found:
         result.add_row(item.name, item.summary, item.where, style="" if item.available else "dim")
     show(result)
-    show("Your own: --data FILE.npz or --data FOLDER with FOLDER/CLIENT/CLASS/*.png")
+    remark("Your own: --data FILE.npz or --data FOLDER with FOLDER/CLIENT/CLASS/*.png", quiet)
 
 
 @data_app.command(name="import")
@@ -278,6 +288,7 @@ def import_data(
         Path,
         typer.Argument(help="The folder with the official files; for cifar10 also its .tar.gz."),
     ],
+    quiet: QuietOption = False,
 ) -> None:
     """Read a data set's official files once and keep it in the user cache.
 
@@ -287,7 +298,7 @@ def import_data(
     """
     from duotone.data import import_dataset
 
-    show(f"Written: {import_dataset(name, path)}")
+    show_path("Written", import_dataset(name, path), quiet)
 
 
 @app.command()
@@ -301,6 +312,7 @@ def partition(
     config: ConfigOption = None,
     picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("partition.png"),
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Preview who would hold what, in numbers and as a picture, without training.
 
@@ -312,12 +324,14 @@ def partition(
     """
     from dataclasses import asdict
 
+    from duotone.errors import Problems
     from duotone.partition.describe import describe
     from duotone.partition.picture import draw_partition
     from duotone.runs import plan_population
 
     given = {"data": data, "style": style, "partition": described(scheme, clients), "seed": seed}
-    population = plan_population(gather(config, given, assignments))
+    problems = Problems()
+    population = plan_population(gather(config, given, assignments, problems), problems)
     found = describe(population.dataset, population.partition)
     draw_partition(population.dataset, population.partition, picture)
     if as_json:
@@ -342,11 +356,11 @@ def partition(
     show(groups)
     if len(found.groups) > 20:
         show(f"… and {len(found.groups) - 20} more groups")
-    show(f"Picture: {picture}")
+    show_path("Picture", picture, quiet)
 
 
 @app.command()
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Check this machine: versions, cores, memory for workers, folders, data."""
     from importlib.metadata import PackageNotFoundError, version
 

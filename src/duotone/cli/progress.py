@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from duotone.evaluation.metrics import is_share
 from duotone.runs import Plan, RunFolder
 from duotone.runs import Progress as RunProgress
 
@@ -18,9 +19,7 @@ def score_text(scores: dict[str, float]) -> str:
     words: list[str] = []
     for name, value in scores.items():
         kind, _, metric = name.partition(".")
-        shown = (
-            f"{value:.1%}".replace("%", " %") if metric == "accuracy" else f"{metric} {value:.4g}"
-        )
+        shown = f"{value:.1%}".replace("%", " %") if is_share(metric) else f"{metric} {value:.4g}"
         words.append(f"{kind}s {shown}")
     return " · ".join(words)
 
@@ -48,6 +47,13 @@ class Display:
         self._task: TaskID | None = None
         self._begin = (0, 0.0)
         self._name = ""
+        self._committed = 0
+
+    @property
+    def saved(self) -> str:
+        """What is safe on disk of the run that is shown, as a sentence."""
+        done = self._committed
+        return f"The run is saved up to round {done}." if done else "No round was complete yet."
 
     def __enter__(self) -> Display:
         if self._live:
@@ -67,6 +73,7 @@ class Display:
         """Say what starts, and where it is kept."""
         self._name = plan.method.name
         self._begin = (round, time.monotonic())
+        self._committed = round
         if self._quiet:
             return
         facts = folder.facts()
@@ -88,6 +95,7 @@ class Display:
 
     def round_committed(self, progress: RunProgress) -> None:
         """Move the bar; without a terminal, write a line per evaluation."""
+        self._committed = progress.round
         if self._quiet:
             return
         left = self._time_left(progress)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from duotone.cli.app import OUTPUT, app, show
+from duotone.cli.app import (
+    OUTPUT,
+    REFERENCE_HELP,
+    JsonOption,
+    QuietOption,
+    app,
+    show_json,
+    show_path,
+)
 
 
 @app.command()
@@ -23,11 +31,13 @@ def report(
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(help="The entry the others are compared with; by default the first."),
+        typer.Option(help=REFERENCE_HELP),
     ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Also runs on different data or partitions, untested.")
     ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Write one HTML page about a run, or about several beside each other; it opens offline.
 
@@ -41,4 +51,8 @@ def report(
     """
     from duotone.report import write_report
 
-    show(f"Report: {write_report(runs, out, reference=reference, anyway=anyway)}")
+    written = write_report(runs, out, reference=reference, anyway=anyway)
+    if as_json:
+        show_json({"report": str(written)})
+        return
+    show_path("Report", written, quiet)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,13 +25,16 @@ from duotone.cli.app import (
     RunArgument,
     SeedOption,
     SetOption,
+    Stopped,
     StyleOption,
     app,
+    remark,
     show,
     show_json,
+    show_path,
     talk,
 )
-from duotone.errors import ConfigError
+from duotone.errors import ConfigError, Problems
 
 if TYPE_CHECKING:
     from duotone.cli.progress import Display
@@ -94,22 +99,33 @@ def demo(
         content = [{"run": str(item.path), **item.summary} for item in finished]
         show_json({"runs": content, "report": str(report)})
         return
-    _show_results(finished)
-    show("Every client is judged on its own test digits. ± is the spread over clients.")
-    show(f"Report: {report}")
+    _show_results(finished, quiet)
+    remark("Every client is judged on its own test digits. ± is the spread over clients.", quiet)
+    show_path("Report", report, quiet)
 
 
 def gather(
-    config: Path | None, given: Mapping[str, Any], assignments: list[str] | None
+    config: Path | None,
+    given: Mapping[str, Any],
+    assignments: list[str] | None,
+    problems: Problems,
 ) -> dict[str, Any]:
-    """Join settings from a file, from options and from --set; the last one wins."""
+    """Join settings from a file, from options and from --set; the last one wins.
+
+    Args:
+        config: The file.
+        given: What options say.
+        assignments: What --set says.
+        problems: Told what cannot be read.
+    """
     from duotone.config import merged, parse_assignment, read_toml
     from duotone.runs import with_tables
 
-    values: dict[str, Any] = with_tables(read_toml(config)) if config else {}
+    read = problems.checked(lambda: read_toml(config)) if config else None
+    values: dict[str, Any] = with_tables(read or {})
     values = merged(values, {key: value for key, value in given.items() if value is not None})
     for text in assignments or []:
-        values = merged(values, parse_assignment(text))
+        values = merged(values, problems.checked(partial(parse_assignment, text)) or {})
     return values
 
 
@@ -176,12 +192,14 @@ def run(
         "seed": seed,
         "device": device.value if device else None,
     }
-    values = gather(config, given, assignments)
+    problems = Problems()
+    values = gather(config, given, assignments, problems)
     if seeds and seed is not None:
-        raise ConfigError("Give --seed or --seeds, not both.")
-    numbers = parse_seeds(seeds) if seeds else [None]
+        problems.add(["Give --seed or --seeds, not both."])
+    numbers = (problems.checked(lambda: parse_seeds(seeds)) if seeds else None) or [None]
     plans = [
-        plan_run(values if number is None else {**values, "seed": number}) for number in numbers
+        plan_run(values if number is None else {**values, "seed": number}, problems=problems)
+        for number in numbers
     ]
     if dry_run:
         _show_plan(plans[0], as_json)
@@ -191,7 +209,7 @@ def run(
         content = [{"run": str(item.path), **item.summary} for item in finished]
         show_json(content if seeds else content[0])
         return
-    _show_results(finished)
+    _show_results(finished, quiet)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -229,21 +247,28 @@ def _execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
 
 def execute_or_stop(path: Path, plan: Plan, display: Display) -> None:
     """Carry out a run; when the user stops it, say how to go on and exit with 130."""
-    from duotone.runs import Interrupted, RunFolder, execute
+    from duotone.runs import RunFolder, execute
 
-    try:
+    with resumable(path, display):
         execute(RunFolder(path), plan, [display])
+
+
+@contextmanager
+def resumable(path: Path, display: Display) -> Iterator[None]:
+    """Say what is saved and how to go on when the user stops a run, once or twice."""
+    from duotone.runs import Interrupted
+
+    again = f"Resume with: duotone resume {path}"
+    try:
+        yield
     except Interrupted:
-        _say_stopped(path)
+        talk().print(f"Stopped after a complete round. {again}", soft_wrap=True)
         raise typer.Exit(130) from None
+    except KeyboardInterrupt:
+        raise Stopped(f"Stopped at once. {display.saved} {again}") from None
 
 
-def _say_stopped(path: Path) -> None:
-    line = f"Stopped after a complete round. Resume with: duotone resume {path}"
-    talk().print(line, soft_wrap=True)
-
-
-def _show_results(runs: list[Run]) -> None:
+def _show_results(runs: list[Run], quiet: bool) -> None:
     from duotone.cli.tables import results_table
 
     several = len({item.config.seed for item in runs}) > 1
@@ -253,7 +278,7 @@ def _show_results(runs: list[Run]) -> None:
     ]
     show(results_table([(name, item.summary) for name, item in zip(names, runs, strict=True)]))
     for item in runs:
-        show(f"Run folder: {item.path}")
+        show_path("Run folder", item.path, quiet)
 
 
 def _show_plan(plan: Plan, as_json: bool) -> None:
@@ -286,19 +311,14 @@ def resume(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = F
       duotone resume runs/2026-11-15_2130_fedavg_digits_seed0
     """
     from duotone.cli.progress import Display
-    from duotone.runs import Interrupted
     from duotone.runs import resume as resume_run
 
-    with Display(talk(), quiet=quiet) as display:
-        try:
-            finished = resume_run(run, observers=[display])
-        except Interrupted:
-            _say_stopped(run)
-            raise typer.Exit(130) from None
+    with Display(talk(), quiet=quiet) as display, resumable(run, display):
+        finished = resume_run(run, observers=[display])
     if as_json:
         show_json({"run": str(finished.path), **finished.summary})
         return
-    _show_results([finished])
+    _show_results([finished], quiet)
 
 
 @app.command()
@@ -338,4 +358,4 @@ def align(
     if as_json:
         show_json({"run": str(finished.path), **finished.summary})
         return
-    _show_results([finished])
+    _show_results([finished], quiet)

@@ -21,11 +21,14 @@ def table(*columns: str, title: str | None = None) -> Table:
     return result
 
 
-def value_text(score: Mapping[str, Any] | None, metric: str, *, spread: bool = True) -> str:
-    """Return a score as "91.2 ± 3.4" (percent for accuracies)."""
-    if score is None:
+def value_text(scores: Mapping[str, Any], name: str, *, spread: bool = True) -> str:
+    """Return a score of a summary as "91.2 ± 3.4" (in percent if it is a share)."""
+    from duotone.evaluation.summary import unit_of
+
+    if name not in scores:
         return "–"
-    scale, digits = (100, 1) if metric in ("accuracy", "auc", "f1") else (1, 4)
+    score = scores[name]
+    scale, digits = (100, 1) if unit_of(name, scores) == "share" else (1, 4)
     text = f"{score['value'] * scale:.{digits}f}"
     return f"{text} ± {score['std'] * scale:.{digits}f}" if spread and score["n"] > 1 else text
 
@@ -51,10 +54,10 @@ def results_table(summaries: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
         has_newcomers = f"newcomer.{metric}" in scores
         result.add_row(
             name,
-            value_text(scores.get(f"member.{metric}"), metric),
-            value_text(scores.get("member.worst"), metric),
-            value_text(scores.get(f"newcomer.{metric}"), metric),
-            value_text(scores.get("newcomer.worst"), metric),
+            value_text(scores, f"member.{metric}"),
+            value_text(scores, "member.worst"),
+            value_text(scores, f"newcomer.{metric}"),
+            value_text(scores, "newcomer.worst"),
             RULES[summary["newcomer_rule"]] if has_newcomers else "–",
         )
     return result

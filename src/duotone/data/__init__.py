@@ -31,6 +31,7 @@ __all__ = [
     "describe_datasets",
     "import_dataset",
     "kinds_worn_by",
+    "lasting_name",
     "load_dataset",
     "save_dataset",
     "style_kinds",
@@ -115,14 +116,13 @@ def load_dataset(name_or_path: str) -> Dataset:
         UnknownNameError: It is none of these.
         DataError: The samples are missing or damaged.
     """
-    path = Path(os.path.expanduser(name_or_path))
-    if name_or_path and name_or_path not in DATASETS:
-        if path.is_dir():
-            return read_folder(path)
-        if path.is_file():
-            return read_dataset(path)
-        if path.suffix == ".npz" or os.sep in name_or_path:
-            raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
+    path = _path_of(name_or_path)
+    if path is not None and path.is_dir():
+        return read_folder(path)
+    if path is not None and path.is_file():
+        return read_dataset(path)
+    if path is not None and (path.suffix == ".npz" or os.sep in name_or_path):
+        raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
     make = DATASETS.load(name_or_path)
     dataset = make() if callable(make) else make
     if not isinstance(dataset, Dataset):
@@ -131,6 +131,18 @@ def load_dataset(name_or_path: str) -> Dataset:
             "it must be a function without arguments that returns a duotone Dataset."
         )
     return dataset
+
+
+def lasting_name(name_or_path: str) -> str:
+    """Return what a data set is called from anywhere: a path in full, anything else as it is."""
+    path = _path_of(name_or_path)
+    return name_or_path if path is None or not path.exists() else str(path.resolve())
+
+
+def _path_of(name_or_path: str) -> Path | None:
+    """Return where samples may lie; ``None`` for what is no path, because it is a known name."""
+    is_name = not name_or_path or name_or_path in DATASETS
+    return None if is_name else Path(os.path.expanduser(name_or_path))
 
 
 def describe_datasets() -> list[DatasetSummary]:

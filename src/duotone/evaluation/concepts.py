@@ -178,7 +178,7 @@ def concept_scores(
     weights = np.stack([own.weights for own in members])
     group = np.array([own.group for own in members])
     found = group_scores(weights, group, seed)
-    scores["concepts.ari"] = Score(found["ari"], 0.0, "higher", len(members))
+    scores["concepts.ari"] = Score(found["ari"], 0.0, "higher", len(members), "index")
     means = np.stack([weights[group == name].mean(axis=0) for name in groups])
     owner = np.array(groups)[means.argmax(axis=0)]
     own_group = [
@@ -192,9 +192,9 @@ def concept_scores(
         and set(mix) <= set(groups)
     ]
     if own_group:
-        scores["concepts.own_group"] = Score.over(own_group, "higher")
+        scores["concepts.own_group"] = Score.over(own_group, "higher", "share")
     if errors:
-        scores["concepts.mix_error"] = Score.over(errors, "lower")
+        scores["concepts.mix_error"] = Score.over(errors, "lower", "distance")
     return scores
 
 

@@ -416,12 +416,13 @@ def _scores(
     distances = [look.distances for look in looks if look.distances is not None]
     labelled = [look for look in looks if look.label]
     if distances:
-        found["fd"] = Score.over([made for made, _ in distances], "lower")
-        found["fd.floor"] = Score.over([floor for _, floor in distances], "reference")
+        found["fd"] = Score.over([made for made, _ in distances], "lower", "distance")
+        found["fd.floor"] = Score.over([floor for _, floor in distances], "reference", "distance")
     if labelled:
         kinds = [effective_kinds(look.label["own"]) for look in labelled]
-        found["labels"] = Score.over(kinds, "higher")
-        found["labels.judge"] = Score.over([look.real_labels for look in labelled], "reference")
+        found["labels"] = Score.over(kinds, "higher", "count")
+        real = [look.real_labels for look in labelled]
+        found["labels.judge"] = Score.over(real, "reference", "count")
     worth = judges.worth(population, [look.client for look in looks])
     worth_unseen = None if unseen is None else _worth_of_styles(looks, judges, unseen)
     for name, direction in _DIRECTIONS.items():
@@ -430,7 +431,8 @@ def _scores(
             continue
         found[name] = measured([look.agreements[name] for look in some], direction, rng)
         chances = [look.chances[name] for look in some]
-        found[f"{name}.chance"] = Score.over(chances, "reference")
+        unit = some[0].agreements[name].unit
+        found[f"{name}.chance"] = Score.over(chances, "reference", unit)
         known = worth_unseen if name.startswith("unseen") else worth
         if name in _JUDGED_BY and known is not None:
             found[f"{name}.judge"] = measured(known[_JUDGED_BY[name]], "reference", rng)
@@ -464,13 +466,15 @@ def _across(
         return [], {}
     # The same draws make all pairs; counted once each, they are independent.
     whole = Agreement(
-        np.mean([agreed.gained for agreed in agreements], axis=0), agreements[0].possible
+        np.mean([agreed.gained for agreed in agreements], axis=0),
+        agreements[0].possible,
+        agreements[0].unit,
     )
     rng = stream(seed, "generate", "bootstrap", "across")
     chances = [pair["chance"] for pair in pairs]
     worst = min(pair["same_label"] for pair in pairs)
     return pairs, {
         "generate.across_clients": measured([whole], "higher", rng),
-        "generate.across_clients.worst": Score(worst, 0.0, "higher", 1),
-        "generate.across_clients.chance": Score.over(chances, "reference"),
+        "generate.across_clients.worst": Score(worst, 0.0, "higher", 1, "share"),
+        "generate.across_clients.chance": Score.over(chances, "reference", "share"),
     }

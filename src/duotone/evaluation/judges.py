@@ -31,10 +31,11 @@ from duotone.models.classifiers import mlp_bn
 from duotone.models.thesis import thesis_cnn_bn
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import derive, stream
-from duotone.types import DataInfo
+from duotone.types import DataInfo, Unit
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Scale: TypeAlias = Literal["kinds", "number", "angle"]
+_UNITS: dict[Scale, Unit] = {"kinds": "share", "number": "R²", "angle": "cosine"}
 
 _STEPS, _BATCH, _LR = 240, 64, 3e-3
 _READER_STEPS = 480
@@ -68,11 +69,12 @@ class Agreement:
     The score of some samples is what they gained over what was possible. Of kinds a sample gains 1
     or 0 of 1, which makes accuracy; of an angle it gains the cosine of the error, of 1; of a number
     it gains what the verdict takes off the squared distance from the client's mean, which makes R²
-    within clients. A sample without a true value can gain nothing.
+    within clients. A sample without a true value can gain nothing. The unit is that of the score.
     """
 
     gained: FloatArray
     possible: FloatArray
+    unit: Unit
 
     @property
     def value(self) -> float | None:
@@ -252,7 +254,7 @@ def agreement(scale: Scale, truth: FloatArray, verdict: FloatArray) -> Agreement
     """Compare verdicts on one client's samples with the truth; clients of any size count alike."""
     known = np.isfinite(truth)
     if not known.any():
-        return Agreement(np.zeros(len(truth)), np.zeros(len(truth)))
+        return Agreement(np.zeros(len(truth)), np.zeros(len(truth)), _UNITS[scale])
     possible = np.ones(len(truth))
     if scale == "kinds":
         gained = (truth == verdict).astype(np.float64)
@@ -262,7 +264,8 @@ def agreement(scale: Scale, truth: FloatArray, verdict: FloatArray) -> Agreement
         possible = np.square(truth - truth[known].mean())
         gained = possible - np.square(truth - verdict)
     share = known.sum()
-    return Agreement(np.where(known, gained, 0) / share, np.where(known, possible, 0) / share)
+    gained, possible = (np.where(known, found, 0) / share for found in (gained, possible))
+    return Agreement(gained, possible, _UNITS[scale])
 
 
 def measured(
@@ -285,7 +288,8 @@ def measured(
     values = (times @ gained) / (times @ possible)
     low, high = np.quantile(values, [0.025, 0.975])
     value = float(gained.sum() / possible.sum())
-    return Score(value, float(values.std()), direction, n, float(low), float(high))
+    unit = agreements[0].unit
+    return Score(value, float(values.std()), direction, n, unit, float(low), float(high))
 
 
 def _traits(

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.types import Unit
+
 Direction: TypeAlias = Literal["higher", "lower"]
 
 DIRECTIONS: dict[str, Direction] = {
@@ -28,6 +30,23 @@ DIRECTIONS: dict[str, Direction] = {
     "reconstruction": "lower",
 }
 """Every metric of a client's predictions, and which way is better."""
+
+UNITS: dict[str, Unit] = {
+    "accuracy": "share",
+    "auc": "share",
+    "f1": "share",
+    "loss": "nats",
+    "r2": "R²",
+    "mae": "absolute error",
+    "mse": "squared error",
+    "reconstruction": "squared error",
+}
+"""What each of them counts in."""
+
+
+def is_share(metric: str) -> bool:
+    """Say whether a metric is a share, which people read in percent."""
+    return UNITS.get(metric) == "share"
 
 
 def classification_metrics(y: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[str, float]:

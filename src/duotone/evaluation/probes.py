@@ -28,6 +28,7 @@ from duotone.evaluation.questions import Question
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
 from duotone.seeding import derive
+from duotone.types import Unit
 
 _HIDDEN = 64
 _PASSES = 12
@@ -366,7 +367,8 @@ def score_answers(
     draws = _weighted(truth, answers, counts)
     low, high = np.quantile(draws, [0.025, 0.975])
     n = int(truth.asked.sum())
-    return Score(value, float(draws.std()), direction, n, float(low), float(high))
+    unit: Unit = "share" if truth.of_kinds else "R²"
+    return Score(value, float(draws.std()), direction, n, unit, float(low), float(high))
 
 
 def plain_score(truth: Question, answers: Array) -> float:

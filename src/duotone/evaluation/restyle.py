@@ -189,12 +189,12 @@ def _scores(
             yield f"{name}.judge", measured(worth[read], "reference", rng)
             kinds = population.info.outputs if read == "label" else len(judges.styles)
             if kinds > 1:
-                yield f"{name}.chance", Score(1 / kinds, 0.0, "reference", len(used))
+                yield f"{name}.chance", Score(1 / kinds, 0.0, "reference", len(used), "share")
             continue
         if name == "attacker":
             yield f"{name}.judge", measured([originals[c] for c in sources], "reference", rng)
         told = measured([by_label[c] for c in sources if c in by_label], "reference", rng)
-        least = Score(1 / len(originals), 0.0, "reference", len(used))
+        least = Score(1 / len(originals), 0.0, "reference", len(used), "share")
         yield f"{name}.chance", least if told is None or told.value < least.value else told
 
 

@@ -35,6 +35,7 @@ from duotone.evaluation.questions import Question, draw_rows, question
 from duotone.evaluation.summary import Score
 from duotone.federation.method import Part
 from duotone.seeding import derive, stream
+from duotone.types import Unit
 
 PARTS: tuple[Part, Part] = ("shared", "local")
 
@@ -235,7 +236,8 @@ def _within_scores(table: _Table, part: Part, codes: Array) -> dict[str, Score]:
         if found:
             name = f"probe.{asking.name}_from_{part}.within"
             direction = table.direction(asking.name, part)
-            scores[name] = Score(float(np.mean(found)), float(np.std(found)), direction, len(found))
+            mean, spread = float(np.mean(found)), float(np.std(found))
+            scores[name] = Score(mean, spread, direction, len(found), "R²")
     return scores
 
 
@@ -312,7 +314,9 @@ def _factor_scores(
         )
         wholes = part_scores(parts, [table.owners[name] for name in names])
         found |= {f"parts.{name}": value for name, value in wholes.items()}
-    return {name: Score(value, 0.0, "higher", len(rows.test)) for name, value in found.items()}
+    return {
+        name: Score(value, 0.0, "higher", len(rows.test), "index") for name, value in found.items()
+    }
 
 
 def _dependence_scores(table: _Table) -> dict[str, Score]:
@@ -323,15 +327,15 @@ def _dependence_scores(table: _Table) -> dict[str, Score]:
     shared, local = table.parts["shared"][rows], table.parts["local"][rows]
     rng = stream(table.seed, "separation", "dependence")
     shuffled = local[rng.permutation(len(rows))]
-    values: dict[str, tuple[float, Direction | Literal["reference"]]] = {
-        "hsic": (hsic(shared, local, rng), "lower"),
-        "hsic.control": (hsic(shared, shuffled, rng), "reference"),
-        "total_correlation": (total_correlation(shared, local), "lower"),
-        "total_correlation.control": (total_correlation(shared, shuffled), "reference"),
+    values: dict[str, tuple[float, Direction | Literal["reference"], Unit]] = {
+        "hsic": (hsic(shared, local, rng), "lower", "index"),
+        "hsic.control": (hsic(shared, shuffled, rng), "reference", "index"),
+        "total_correlation": (total_correlation(shared, local), "lower", "nats"),
+        "total_correlation.control": (total_correlation(shared, shuffled), "reference", "nats"),
     }
     return {
-        f"parts.{name}": Score(value, 0.0, direction, len(rows))
-        for name, (value, direction) in values.items()
+        f"parts.{name}": Score(value, 0.0, direction, len(rows), unit)
+        for name, (value, direction, unit) in values.items()
     }
 
 
@@ -352,7 +356,7 @@ def _group_scores(table: _Table) -> dict[str, Score]:
         means, group = _client_table(codes, latents, members)
         direction: Direction | Literal["reference"] = "reference" if suffix else "higher"
         for name, value in group_scores(means, group, table.seed).items():
-            scores[f"groups.{name}{suffix}"] = Score(value, 0.0, direction, len(group))
+            scores[f"groups.{name}{suffix}"] = Score(value, 0.0, direction, len(group), "index")
     local = table.parts.get("local")
     if local is not None and not members.all():
         right = newcomers_beside_own_group(
@@ -360,7 +364,7 @@ def _group_scores(table: _Table) -> dict[str, Score]:
         )
         if len(right):
             share, spread = float(right.mean()), float(right.std())
-            scores["groups.newcomers"] = Score(share, spread, "higher", len(right))
+            scores["groups.newcomers"] = Score(share, spread, "higher", len(right), "share")
     return scores
 
 

@@ -8,13 +8,14 @@ that validation data would have chosen; never the round that happens to look bes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import polars as pl
 
-from duotone.evaluation.metrics import DIRECTIONS, Direction
+from duotone.evaluation.metrics import DIRECTIONS, UNITS, Direction
+from duotone.types import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Score:
             its bootstrap standard error.
         direction: Which way is better; "reference" for what stands beside a score to judge it by.
         n: Number of clients, or of samples.
+        unit: What the value counts in.
         low: Lower end of the 95 % bootstrap interval of a measured value.
         high: Upper end of it.
     """
@@ -35,19 +37,47 @@ class Score:
     std: float
     direction: Direction | Literal["reference"]
     n: int
+    unit: Unit
     low: float | None = None
     high: float | None = None
 
     @classmethod
-    def over(cls, values: Sequence[float], direction: Direction | Literal["reference"]) -> Score:
+    def over(
+        cls, values: Sequence[float], direction: Direction | Literal["reference"], unit: Unit
+    ) -> Score:
         """Return the mean of some values with their standard deviation."""
         mean = math.fsum(values) / len(values)
         spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
-        return cls(mean, spread, direction, len(values))
+        return cls(mean, spread, direction, len(values), unit)
 
     def as_json(self) -> dict[str, Any]:
         """Return the score as a summary holds it; ends of an interval only where there is one."""
         return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def unit_of(name: str, scores: Mapping[str, Mapping[str, Any]]) -> Unit:
+    """Return what a score of a summary counts in.
+
+    Runs made before units were recorded hold none. There the unit of a metric is that of its name,
+    and a probe for client, group or class is scored by the share of right answers; of everything
+    else it is not known, and the score is a plain number.
+
+    Args:
+        name: The score.
+        scores: All scores of the summary.
+    """
+    if "unit" in scores[name]:
+        unit: Unit = scores[name]["unit"]
+        return unit
+    kind, _, rest = name.partition(".")
+    if kind in ("member", "newcomer"):
+        metric = rest.removesuffix(".selected").partition("@")[0]
+        if metric in ("worst", "worst_decile"):
+            metric = headline(known.partition(".")[2] for known in scores)
+        return UNITS.get(metric, "number")
+    asked = rest.partition("_from_")[0]
+    is_class = asked == "label" and "member.accuracy" in scores
+    return "share" if kind == "probe" and (is_class or asked in ("client", "group")) else "number"
 
 
 def headline(metrics: Iterable[str]) -> str:
@@ -105,11 +135,12 @@ def summarise(table: pl.DataFrame) -> dict[str, Score]:
             name = str(metric)
             if "@" in name and suffix:  # the curve belongs to the last round
                 continue
-            direction = DIRECTIONS[name.partition("@")[0]]
+            measured_as = name.partition("@")[0]
+            direction, unit = DIRECTIONS[measured_as], UNITS[measured_as]
             values = sorted(rows["value"].to_list(), reverse=direction == "lower")
-            scores[f"{kind}.{name}{suffix}"] = Score.over(values, direction)
+            scores[f"{kind}.{name}{suffix}"] = Score.over(values, direction, unit)
             if name == headline(table["metric"]):
                 tenth = max(1, math.floor(len(values) / 10))
-                scores[f"{kind}.worst_decile{suffix}"] = Score.over(values[:tenth], direction)
-                scores[f"{kind}.worst{suffix}"] = Score.over(values[:1], direction)
+                scores[f"{kind}.worst_decile{suffix}"] = Score.over(values[:tenth], direction, unit)
+                scores[f"{kind}.worst{suffix}"] = Score.over(values[:1], direction, unit)
     return scores

@@ -224,7 +224,7 @@ def _scores(
         found["swap.style.without_local"] = measured(dead, "reference", rng)
     effects = list(findings.effects.values())
     mean, spread = float(np.mean(effects)), float(np.std(effects))
-    found["swap.local_effect"] = Score(mean, spread, "reference", len(effects))
+    found["swap.local_effect"] = Score(mean, spread, "reference", len(effects), "share")
     return {name: score for name, score in sorted(found.items()) if score is not None}
 
 
@@ -241,6 +241,7 @@ def by_content(pairs: Mapping[Pair, Agreement], style_of: Mapping[str, str]) -> 
         Agreement(
             np.mean([pair.gained for pair in several], axis=0),
             np.mean([pair.possible for pair in several], axis=0),
+            several[0].unit,
         )
         for several in found.values()
     ]

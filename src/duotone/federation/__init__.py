@@ -1,1 +1,10 @@
-"""TBD."""
+"""The federation: the contract of a method, the round loop, and what both stand on.
+
+:mod:`~duotone.federation.method` has the questions a method answers,
+:mod:`~duotone.federation.engine` the loop that asks them round by round,
+:mod:`~duotone.federation.local` the training loop of a client and
+:mod:`~duotone.federation.aggregate` the server's means. Updates pass
+:mod:`~duotone.federation.screening` before they are averaged, rounds are kept by
+:mod:`~duotone.federation.store`, and clients are computed by one of the
+:mod:`~duotone.federation.backends`. Nothing in here evaluates, and nothing knows a method by name.
+"""

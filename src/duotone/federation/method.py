@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import torch
@@ -45,6 +45,7 @@ from duotone.types import (
     Params,
     RoundInfo,
     ServerState,
+    Unit,
 )
 
 Network: TypeAlias = Callable[[DataInfo], nn.Module]
@@ -112,6 +113,9 @@ class Method(ABC):
     """Whether the method also learns from samples without a label."""
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
     """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
+
+    monitor_units: ClassVar[Mapping[str, Unit]] = {}
+    """What the numbers of :meth:`monitors` count in."""
 
     def __init__(self, config: MethodSettings, network: Network, device: str = "cpu") -> None:
         self.config = config

@@ -179,6 +179,11 @@ class FedVC(Method):
     Config = FedVCConfig
     config: FedVCConfig
     newcomer_rules = ("label-free", "zero-shot")
+    monitor_units = {  # noqa: RUF012
+        "concepts.spread": "distance",
+        "concepts.information": "nats",
+        "concepts.entropy": "share",
+    }
 
     def build(self, data: DataInfo) -> nn.Module:
         """Build the network, with concepts at the layer after the one that is read."""

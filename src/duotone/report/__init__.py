@@ -17,7 +17,7 @@ from duotone.report.page import Page, render
 from duotone.report.sections import run_page
 from duotone.report.subject import check_finished, read_subject
 from duotone.runs import Run, load_run
-from duotone.runs.compare import compare_entries, runs_below
+from duotone.runs.compare import compare_entries, reference_below, runs_below
 from duotone.runs.pooled import pool
 
 __all__ = ["write_report"]
@@ -38,7 +38,8 @@ def write_report(
         runs: Runs, or folders of runs or studies.
         out: The file; by default ``report.html`` in the run's folder, or for several runs in the
             folder they have in common.
-        reference: The entry the others are compared with; by default the first.
+        reference: The entry the others are compared with; by default a study's own reference, else
+            fedavg if it is there, else the first.
         anyway: Show even runs on different data or partitions, untested.
 
     Raises:
@@ -53,6 +54,8 @@ def write_report(
     opened = [load_run(path) for path in names]
     for run in opened:
         check_finished(run)
+    if len(opened) > 1:
+        reference = reference or reference_below(paths)
     page = _page(opened, names, reference, anyway)
     file = Path(out) if out is not None else _default_place(opened, paths)
     if file.is_dir():

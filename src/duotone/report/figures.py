@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
-from duotone.evaluation.metrics import DIRECTIONS
+from duotone.evaluation.metrics import DIRECTIONS, is_share
 from duotone.report.inks import (
     GREY,
     KIND,
@@ -70,7 +70,7 @@ def _add_band(
     """Add a line and, around it, the band of ``mean ± std``."""
     rounds, mean, std = (curve[key].to_numpy() for key in ("round", "mean", "std"))
     low, high = mean - std, mean + std
-    if metric in ("accuracy", "auc", "f1"):
+    if is_share(metric):
         low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
     place = {} if row is None else {"row": row, "col": col}
     result.add_scatter(

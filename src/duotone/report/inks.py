@@ -15,7 +15,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from duotone.evaluation.metrics import DIRECTIONS
+from duotone.evaluation.metrics import DIRECTIONS, is_share
 
 PART = {"shared": "#00798A", "local": "#D55E00"}
 PART_SYMBOL = {"shared": "circle", "local": "diamond"}
@@ -106,7 +106,7 @@ def metric_axis(metric: str) -> dict[str, Any]:
 
 def number_format(metric: str) -> str:
     """Return how Plotly writes a metric: in percent where it is a share."""
-    return ".1~%" if metric in ("accuracy", "auc", "f1") else ".3~g"
+    return ".1~%" if is_share(metric) else ".3~g"
 
 
 def titled(metric: str) -> str:

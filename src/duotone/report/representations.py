@@ -20,7 +20,7 @@ from duotone.report.pictures import (
 )
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.subject import Subject
-from duotone.report.tables import PROBES, probe_table
+from duotone.report.tables import PROBES, measure_of, probe_table
 from duotone.runs.tables import NOTHING, PlainTable
 
 _DISENTANGLEMENT = {
@@ -216,17 +216,22 @@ def swaps_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:
         return None
     asked = sorted(questions, key=lambda name: (name not in ("label", "style"), name))
     rows = tuple(
-        (name, *(_plain(scores.get(f"swap.{name}{suffix}")) for suffix in _SWAP_WORDS))
+        (
+            name,
+            measure_of(next(key for key in scores if key.split(".")[:2] == ["swap", name]), scores),
+            *(_plain(scores.get(f"swap.{name}{suffix}")) for suffix in _SWAP_WORDS),
+        )
         for name in asked
     )
     note = "The shared part of one sample with the local part of another, decoded and read by "
-    note += "judges that were trained on real samples: accuracy, mean cosine of angles, or R². A "
-    note += "style that is as high without the local part comes from the decoder, not the code."
+    note += "judges that were trained on real samples: accuracy, the mean cosine of angles, or R². "
+    note += "A style that is as high without the local part comes from the decoder, not the code."
     effect = scores.get("swap.local_effect")
     if effect is not None:
         note += f" Inside a client the local code makes {100 * effect['value']:.0f} % of what "
         note += "varies in decoded samples; 0 would be a dead code."
-    return PlainTable("Swaps", ("read", *(f">{w}" for w in _SWAP_WORDS.values())), rows, note)
+    heads = ("read", "measure", *(f">{w}" for w in _SWAP_WORDS.values()))
+    return PlainTable("Swaps", heads, rows, note)
 
 
 def generation_table(scores: Mapping[str, Mapping[str, Any]]) -> PlainTable | None:

@@ -87,6 +87,7 @@ def evidence_of(subject: Subject) -> Evidence:
         curve=curves.filter(pl.col("kind") == "member"),
         widths=widths,
         is_dead=is_dead,
+        shared_parameters=int(subject.facts["parts"]["shared"]["parameters"]),
         local_parameters=int(subject.facts["parts"]["local"]["parameters"]),
     )
 

@@ -46,7 +46,7 @@ def probe_figure(table: pl.DataFrame) -> go.Figure:
     result = figure(
         130 + 30 * len(lanes),
         xaxis={
-            "title": {"text": "accuracy, or R² where it says so"},
+            "title": {"text": "accuracy, unless another measure is named"},
             "range": [lowest - 0.03, 1.03],
         },
     )
@@ -69,7 +69,7 @@ def probe_figure(table: pl.DataFrame) -> go.Figure:
     result.update_yaxes(
         tickvals=list(lanes.values()),
         ticktext=[
-            f"{short(question)}{' (R²)' if measure == 'R²' else ''} from {part}"
+            f"{short(question)}{'' if measure == 'accuracy' else f' ({measure})'} from {part}"
             for question, part, measure in asked.iter_rows()
         ],
         range=[len(lanes) - 0.5, -0.5],

@@ -8,11 +8,14 @@ from typing import Any
 
 import polars as pl
 
+from duotone.evaluation.summary import unit_of
+
 PROBES = ("mlp", "linear", "samples", "newcomers", "chance", "label", "control", "untrained")
 _PROBE = re.compile(
     r"probe\.(?P<question>.+)_from_(?P<part>shared|local)"
     r"(?:\.(?P<probe>linear|samples|newcomers|chance|label|control|untrained))?"
 )
+_MEASURES = {"share": "accuracy", "R²": "R²", "cosine": "cosine"}
 _SCHEMA = {
     "question": pl.String,
     "part": pl.String,
@@ -97,7 +100,7 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
     """Return ``question, part, probe, measure, value, low, high, n`` of all probes of a run.
 
     Questions come in the order client, group, label, other factors. The measure is the accuracy, or
-    R² for what is continuous.
+    R² for what is continuous; "score" where an old run does not say which.
 
     Args:
         scores: The ``scores`` of a summary.
@@ -107,13 +110,12 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
         match = _PROBE.fullmatch(name)
         if match is None:
             continue
-        chance = scores.get(f"probe.{match['question']}_from_{match['part']}.chance")
         rows.append(
             {
                 "question": match["question"],
                 "part": match["part"],
                 "probe": match["probe"] or "mlp",
-                "measure": "R²" if is_r2(chance) else "accuracy",
+                "measure": measure_of(name, scores),
                 "value": score["value"],
                 "low": score.get("low"),
                 "high": score.get("high"),
@@ -132,9 +134,9 @@ def probe_table(scores: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
-def is_r2(chance: Mapping[str, Any] | None) -> bool:
-    """Say whether a probe is measured by R²: there chance is 0, which no kind's share can be."""
-    return chance is not None and abs(chance["value"]) < 1e-9
+def measure_of(name: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what a reading is measured by; "score" where an old run does not say."""
+    return _MEASURES.get(unit_of(name, scores), "score")
 
 
 def size_text(count: float) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from duotone.evaluation.metrics import DIRECTIONS
+from duotone.evaluation.metrics import DIRECTIONS, is_share
+from duotone.evaluation.summary import unit_of
 from duotone.report.inks import natural
-from duotone.report.tables import is_r2
 from duotone.runs.tables import number_text
 from duotone.words import RULES
 
@@ -51,6 +51,7 @@ class Evidence:
         curve: ``round, mean, std, clients`` of the members.
         widths: How many numbers each part of the code has; ``None`` if no codes were kept.
         is_dead: Whether the local code is the same for all samples.
+        shared_parameters: Parameters that clients and server exchange.
         local_parameters: Parameters that never leave a client.
     """
 
@@ -61,6 +62,7 @@ class Evidence:
     curve: pl.DataFrame
     widths: Mapping[str, int] | None
     is_dead: bool
+    shared_parameters: int
     local_parameters: int
 
 
@@ -75,7 +77,7 @@ def verdict(found: Evidence) -> list[Sentence]:
 
 def value_text(value: float, metric: str) -> str:
     """Return a metric's value with its unit."""
-    return number_text(value, metric) + (" %" if metric in ("accuracy", "auc", "f1") else "")
+    return number_text(value, metric) + (" %" if is_share(metric) else "")
 
 
 def worst_client(last: pl.DataFrame, kind: str, metric: str) -> tuple[str, str, float]:
@@ -112,7 +114,13 @@ def _quality(found: Evidence, kind: str) -> Sentence:
 
 def _shared(found: Evidence) -> Sentence:
     if found.widths is not None and found.widths["shared"] == 0:
-        return _about("shared", "This method has no shared code: what a client computes is its own")
+        if found.shared_parameters == 0:
+            return _about("shared", "Nothing is shared: what a client computes is its own")
+        return _about(
+            "shared",
+            f"{found.shared_parameters:,} parameters are shared, but each client computes its code "
+            "with a model that is partly or wholly its own: no code means the same to all clients",
+        )
     name = "probe.client_from_shared"
     if name not in found.scores:
         return _about(
@@ -241,9 +249,11 @@ def _question(name: str) -> str:
 
 
 def _read_words(scores: Mapping[str, Score], name: str) -> str:
+    unit = unit_of(name, scores)
+    if unit != "share":
+        score = "R²" if unit == "R²" else "a score of"
+        return f"{_question(name)} with {score} {scores[name]['value']:.2f}"
     chance = scores.get(f"{name}.chance")
-    if is_r2(chance):
-        return f"{_question(name)} with R² {scores[name]['value']:.2f}"
     untrained = scores.get(f"{name}.untrained")
     known = [
         f"{words} {_share(score)}"

@@ -21,10 +21,12 @@ import polars as pl
 from duotone.config import RunConfig, merged, read_toml
 from duotone.data.dataset import Array
 from duotone.errors import RunError
+from duotone.federation.method import Method
 from duotone.registry import import_object
+from duotone.runs.draft import OBJECT, Data, plan_population, with_tables
 from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
 from duotone.runs.folder import RunFolder, list_runs
-from duotone.runs.plan import Data, Model, Plan, facts_of, plan_population, plan_run, with_tables
+from duotone.runs.plan import Model, Plan, facts_of, plan_run
 
 if TYPE_CHECKING:
     from duotone.runs.restyle import Anonymised
@@ -36,9 +38,9 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunObserver",
-    "check_objects",
     "execute",
     "facts_of",
+    "given_again",
     "list_runs",
     "load_run",
     "plan_population",
@@ -146,6 +148,7 @@ def run(
     config: Mapping[str, Any] | str | Path | None = None,
     /,
     *,
+    method: type[Method] | Mapping[str, Any] | str | None = None,
     data: Data | str | None = None,
     model: Model | str | None = None,
     out: str | Path | None = None,
@@ -156,6 +159,8 @@ def run(
 
     Args:
         config: Settings as nested tables, or the path of a TOML file.
+        method: A method's name, a subclass of :class:`duotone.Method`, or a table with a name and
+            settings.
         data: A data set's name, or arrays ``x_train, y_train, x_test, y_test`` in a mapping.
         model: A model's name, or a class, function or module.
         out: The folder to make; by default a new one in ``runs``.
@@ -175,7 +180,8 @@ def run(
         values = config
     elif config is not None:
         values = read_toml(Path(config))
-    values = merged(with_tables(values), _placed(settings))
+    given = {} if method is None else {"method": method}
+    values = merged(with_tables(values), _placed({**given, **settings}))
     if isinstance(data, str):
         values, data = {**values, "data": data}, None
     if isinstance(model, str):
@@ -217,13 +223,15 @@ def prepare(plan: Plan, out: Path | None = None, command: Sequence[str] = ()) ->
 def resume(
     path: str | Path,
     *,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
     observers: Sequence[RunObserver] = (),
 ) -> Run:
     """Continue a run from its last committed round, to the same end as if it had never stopped.
 
-    A finished run is returned as it is. Data and model must be given again if they were objects.
+    A finished run is returned as it is. What was made in Python, the method, the data or the model,
+    must be given again.
 
     Raises:
         RunError: The folder is not that of a run, or its data has changed since.
@@ -231,8 +239,7 @@ def resume(
     folder = RunFolder.open(Path(path))
     if folder.facts()["status"] == "finished":
         return Run(folder.path)
-    values = folder.config().model_dump()
-    check_objects(folder.path, values, data=data, model=model, again="resume")
+    values = given_again(folder, method=method, data=data, model=model, again="resume")
     plan = plan_run(values, data=data, model=model)
     was, now = folder.facts(), facts_of(plan)
     for what in ("data", "partition"):
@@ -245,27 +252,42 @@ def resume(
     return Run(folder.path)
 
 
-def check_objects(
-    path: Path, values: Mapping[str, Any], *, data: Data | None, model: Model | None, again: str
-) -> None:
-    """Make sure that data and model are given again, if a run had them as objects.
+def given_again(
+    folder: RunFolder,
+    *,
+    method: type[Method] | None,
+    data: Data | None,
+    model: Model | None,
+    again: str,
+) -> dict[str, Any]:
+    """Return a run's settings, with the method that was given again in its place.
 
     Args:
-        path: The run.
-        values: Its settings.
+        folder: The run.
+        method: The method given now.
         data: The data given now.
         model: The model given now.
         again: The function of :mod:`duotone` that was called.
 
     Raises:
-        RunError: One is missing.
+        RunError: Something made in Python is missing, or the method is another one.
     """
-    for name, given in (("data", data), ("model", model)):
-        if given is None and str(values[name]).startswith("object:"):
+    values = folder.config().model_dump()
+    was = {"method": values["method"]["name"], "data": values["data"], "model": values["model"]}
+    for name, given in (("method", method), ("data", data), ("model", model)):
+        if given is None and str(was[name]).startswith(OBJECT):
             raise RunError(
-                f"{path} used a {name} made in Python ({values[name].partition(':')[2]}); give it "
-                f"again: duotone.{again}({str(path)!r}, {name}=…)"
+                f"{folder.path} used a {name} made in Python ({was[name].removeprefix(OBJECT)}); "
+                f"give it again: duotone.{again}({str(folder.path)!r}, {name}=…)"
             )
+    if method is not None:
+        if folder.facts()["method"] != method.name:
+            raise RunError(
+                f"{folder.path} is a run of {folder.facts()['method']!r}, not of {method.name!r}; "
+                "results would be mixed. Give the method it began with."
+            )
+        values["method"] = {**values["method"], "name": method}
+    return values
 
 
 def load_run(path: str | Path) -> Run:

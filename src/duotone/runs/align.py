@@ -11,19 +11,21 @@ from typing import Any
 
 from duotone.errors import RunError
 from duotone.federation.engine import AnswerLog, MemoryStates, before_first_round, collect
+from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.methods.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
     Run,
     RunObserver,
-    check_objects,
     execute,
+    given_again,
     load_run,
     plan_run,
     prepare,
 )
 from duotone.runs.backend import make_backend
-from duotone.runs.plan import Data, Model
+from duotone.runs.draft import Data
+from duotone.runs.plan import Model
 from duotone.types import ServerState
 
 
@@ -33,6 +35,7 @@ def align(
     layer: str | None = None,
     rank: int | None = None,
     out: str | Path | None = None,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
     observers: Sequence[RunObserver] = (),
@@ -47,8 +50,9 @@ def align(
         layer: The hidden layer; by default the first linear one that is not the last.
         rank: Dimensions of the local code; by default where the discriminants fall clearly.
         out: The folder to make; by default that of the run with ``-aligned`` behind its name.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
         observers: Told what happens.
 
     Raises:
@@ -60,22 +64,21 @@ def align(
         raise RunError(
             f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
         )
-    values = source.config.model_dump()
-    name = str(source.config.method["name"])
-    trained_as = METHODS.load(name)
+    values = given_again(source.folder, method=method, data=data, model=model, again="align")
+    trained_as = method or METHODS.load(values["method"]["name"])
+    name = trained_as.name
     rules = trained_as.rules(trained_as.Config(**_own_settings(values["method"])))
     if rules != ("zero-shot",):
         raise RunError(
             f"{source.path}: clients of {name!r} change the model before they use it; align reads "
             "models that all clients share. Train fedavg instead."
         )
-    check_objects(source.path, values, data=data, model=model, again="align")
     known = FedCDConfig.model_fields
     trained = {key: value for key, value in values["method"].items() if key in known}
     read = {"variant": "duotone", "complement": "oblique", "layer": layer, "rank": rank}
     values["method"] = {**trained, **read, "name": FedCD.name}
     plan = plan_run(values, data=data, model=model)
-    config, population, method = plan.config, plan.population, plan.method
+    config, population, fedcd = plan.config, plan.population, plan.method
     assert config.rounds is not None
     before = before_first_round(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
@@ -83,7 +86,7 @@ def align(
     with source.folder.reading() as last:
         given = plain(last.server().shared)
         round, notes = last.round, last.notes
-    started = method.start(before).shared
+    started = fedcd.start(before).shared
     if given.keys() != plain(started).keys():
         raise RunError(
             f"{source.path}: clients of {name!r} have parts of the model of their own; align reads "
@@ -93,10 +96,10 @@ def align(
     info = replace(before, round=round)
     log = AnswerLog()
     with make_backend(plan, warnings.warn) as backend:
-        told = collect(method, server, population, info, MemoryStates(), backend, log)
+        told = collect(fedcd, server, population, info, MemoryStates(), backend, log)
     for client, reason in log.refused.items():
         warnings.warn(f"Client {client!r} was left out: {reason}.", stacklevel=2)
-    server = method.pool(server, told, info)
+    server = fedcd.pool(server, told, info)
 
     place = Path(out) if out else source.path.with_name(f"{source.path.name}-aligned")
     folder = prepare(plan, place)

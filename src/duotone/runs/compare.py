@@ -54,7 +54,8 @@ def compare_entries(
 
     Args:
         entries: Runs by entry, as :func:`duotone.runs.pooled.pool` makes them.
-        reference: The entry the others are compared with; by default the first.
+        reference: The entry the others are compared with, if one was named; else fedavg if it is
+            there, else the first.
         anyway: Show even what was not made from the same data and partition; such entries have
             no clients in common, so nothing is tested.
 
@@ -82,6 +83,15 @@ def _refuse_repeated(entries: Sequence[Entry]) -> None:
                     f"{first.path} and {second.path} are the same run with the same seed, which "
                     "would count twice; give one of them."
                 )
+
+
+def reference_below(paths: Sequence[Path]) -> str | None:
+    """Return the reference of the studies among some folders, if they have one, with runs."""
+    studies = [read_results(path) for path in paths if (path / "study.json").exists()]
+    found = {str(results["reference"]) for results in studies}
+    entries = [entry for results in studies for entry in results["entries"]]
+    has_runs = {entry["name"] for entry in entries if entry["runs"]}
+    return found.pop() if len(found) == 1 and found <= has_runs else None
 
 
 def runs_below(paths: Sequence[Path]) -> dict[Path, str]:

@@ -18,7 +18,7 @@ from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
 from duotone.evaluation.separation import separation_scores
-from duotone.evaluation.sheets import sample_tiles
+from duotone.evaluation.sheets import Sheet, sample_tiles
 from duotone.evaluation.summary import (
     Score,
     headline,
@@ -228,21 +228,31 @@ def _finish(
         latents = measure_latents(plan, serving, clients, store, backend)
         folder.write_latents(latents)
         found = separation_scores(latents, data_name=config.data, seed=config.seed)
+        sheets: list[Sheet] = []
         made = measure_made(plan, serving, store, backend)
         if made is not None:
             found |= made.scores
-            folder.write_made(made.swaps, made.generation, made.restyled, made.sheets)
+            sheets += made.sheets
+            folder.write_made(made.swaps, made.generation, made.restyled)
         placed = measure_concepts(plan, serving, clients, store, backend)
         if placed is not None:
             concepts, told = placed
             found |= told
             folder.write_concepts(concepts)
             if plan.population.info.is_image:
-                folder.write_sheets([concept_sheet(concepts, plan.population)])
+                sheets.append(concept_sheet(concepts, plan.population))
+        if sheets:
+            folder.write_sheets(sheets)
         folder.append_metrics(separation_rows(found, last.round))
         scores |= found
     scores |= {
-        name: Score(value, 0.0, "reference", len(plan.population.partition.members))
+        name: Score(
+            value,
+            0.0,
+            "reference",
+            len(plan.population.partition.members),
+            plan.method.monitor_units.get(name, "number"),
+        )
         for name, value in plan.method.monitors(last.server()).items()
     }
     folder.write_summary(

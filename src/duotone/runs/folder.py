@@ -319,9 +319,8 @@ class RunFolder:
         swaps: SwapResult | None,
         generation: GenerationResult | None,
         restyled: RestyleResult | None,
-        sheets: Sequence[Sheet],
     ) -> None:
-        """Write what judges say of samples that a method made, and the sheets."""
+        """Write what judges say of samples that a method made."""
         if swaps is not None:
             self._write_json(
                 "swap.json", {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
@@ -332,7 +331,6 @@ class RunFolder:
             )
         if restyled is not None:
             self._write_json("restyle.json", {"pairs": restyled.pairs})
-        self.write_sheets(sheets)
 
     def write_samples(self, tiles: Images, heads: tuple[int, int]) -> None:
         """Replace ``samples.png``."""
@@ -351,7 +349,7 @@ class RunFolder:
         return self._json("concepts.json") if (self.path / "concepts.json").exists() else None
 
     def write_sheets(self, sheets: Sequence[Sheet]) -> None:
-        """Write pictures into ``figures``, with a list that says what each of them shows."""
+        """Write all pictures into ``figures``, with a list that says what each of them shows."""
         place = self.path / "figures"
         with disk_errors(place):
             place.mkdir(exist_ok=True)

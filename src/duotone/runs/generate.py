@@ -17,8 +17,9 @@ from duotone.federation.method import Generates, Method
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
-from duotone.runs import Run, RunFolder, check_objects, load_run, plan_run
-from duotone.runs.plan import Data, Model, Plan
+from duotone.runs import Run, RunFolder, given_again, load_run, plan_run
+from duotone.runs.draft import Data
+from duotone.runs.plan import Model, Plan
 from duotone.runs.serving import last_serving
 from duotone.seeding import derive
 
@@ -47,6 +48,7 @@ def generate(
     label: int | None = None,
     count: int = 20,
     seed: int = 0,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
 ) -> Samples:
@@ -61,8 +63,9 @@ def generate(
             default these are told labels as often as the client has them.
         count: How many samples.
         seed: Of the draws.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
 
     Raises:
         RunError: The run is not finished.
@@ -71,27 +74,27 @@ def generate(
     """
     if count < 1:
         raise ConfigError(f"{count} samples were asked for; ask for at least one.")
-    path, plan = open_finished(run, data, model, again="generate")
-    method, population = plan.method, plan.population
-    if not isinstance(method, Generates):
+    path, plan = open_finished(run, method=method, data=data, model=model, again="generate")
+    used, population = plan.method, plan.population
+    if not isinstance(used, Generates):
         raise ConfigError(
-            f"The method {method.name!r} of {path} cannot draw samples; those that can: "
+            f"The method {used.name!r} of {path} cannot draw samples; those that can: "
             f"{', '.join(_drawing())}."
         )
     check_client(path, population, client)
     if label is not None:
-        _check_label(method, population, label)
+        _check_label(used, population, label)
     with RunFolder(path).reading() as last:
         task = ClientTask(client, last.get(client))
-        used = last_serving(plan, last).model(method, population, task)
+        network = last_serving(plan, last).model(used, population, task)
     generator = torch.Generator().manual_seed(derive(seed, "generate", "asked"))
-    draws = method.draw(used, count, generator)
+    draws = used.draw(network, count, generator)
     asked = None
     if label is not None:
         asked = torch.full((count,), label)
-    elif asks_labels(method, population):
+    elif asks_labels(used, population):
         asked = own_labels(population, client, count, seed)
-    made = generated(method, used, draws, asked)
+    made = generated(used, network, draws, asked)
     return Samples(
         client,
         pixels(made) if population.info.is_image else made.numpy(),
@@ -101,14 +104,20 @@ def generate(
 
 
 def open_finished(
-    run: Run | str | Path, data: Data | None, model: Model | None, *, again: str
+    run: Run | str | Path,
+    *,
+    method: type[Method] | None,
+    data: Data | None,
+    model: Model | None,
+    again: str,
 ) -> tuple[Path, Plan]:
     """Return where a finished run is, and its plan.
 
     Args:
         run: The run or its folder.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
         again: The function of :mod:`duotone` that was called.
 
     Raises:
@@ -119,8 +128,7 @@ def open_finished(
         raise RunError(
             f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
         )
-    values = source.config.model_dump()
-    check_objects(source.path, values, data=data, model=model, again=again)
+    values = given_again(source.folder, method=method, data=data, model=model, again=again)
     return source.path, plan_run(values, data=data, model=model)
 
 

@@ -8,38 +8,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import cycle
+from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import nn
 
-from duotone.config import NAME_OF_TABLE, RunConfig, validated
-from duotone.data import (
-    apply_style,
-    dataset_from_mapping,
-    kinds_worn_by,
-    load_dataset,
-    style_kinds,
-)
-from duotone.data.dataset import Dataset
-from duotone.errors import ConfigError, DuotoneError
+from duotone.config import RunConfig, sifted
+from duotone.data import lasting_name
+from duotone.errors import ConfigError, DuotoneError, Problems
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.local import check_head
 from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
 from duotone.models import MODELS
-from duotone.partition import Partition, Population, build_partition, resolve_settings
+from duotone.partition import Population
 from duotone.registry import import_object
+from duotone.runs.draft import OBJECT, Data, Draft, check_not_object, with_tables
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Model: TypeAlias = nn.Module | Callable[..., nn.Module]
-Data: TypeAlias = Dataset | Mapping[str, Any]
-
-
-DEFAULT_SCHEME = "groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +53,11 @@ class Plan:
 
 
 def plan_run(
-    values: Mapping[str, Any], *, data: Data | None = None, model: Model | None = None
+    values: Mapping[str, Any],
+    *,
+    data: Data | None = None,
+    model: Model | None = None,
+    problems: Problems | None = None,
 ) -> Plan:
     """Check a configuration as a whole and build what it describes.
 
@@ -72,120 +65,91 @@ def plan_run(
         values: The configuration as nested tables.
         data: A data set made in Python, instead of the one the configuration names.
         model: A model made in Python, likewise.
+        problems: What is already known to be wrong, to be reported with the rest.
 
     Raises:
-        ConfigError: Something is wrong; the message has all problems that can be seen before the
-            data is read.
-        DataError: The data cannot be read.
+        ConfigError: Something is wrong; the message has all problems, with the settings and with
+            what they ask of this data.
+        DataError: The data cannot be read, and nothing else is wrong.
     """
+    problems = problems or Problems()
+    checked = problems.checked
     values = with_tables(values)
-    problems: list[ConfigError] = []
+    draft = Draft(values, data, problems)
+    base = draft.base
+    given = values["method"].pop("name", None)
+    kind = checked(lambda: _method(given))
+    settings: MethodSettings | None = None
+    if kind is not None:
+        owner = f"the method {kind.name!r}"
+        settings, wrong = sifted(kind.Config, values["method"], owner=owner, prefix="method.")
+        problems.add(wrong.values())
+    device = checked(lambda: _device(base.device))
+    may_build = settings is not None
+    if kind is not None and kind.own_model is not None:
+        checked(lambda: _check_own(kind.own_model, base.model if model is None else model))
+    elif model is None and base.model is not None:
+        model = checked(lambda: _model(base.model))
+        may_build = may_build and model is not None
+    if settings is not None and base.newcomers != "auto":
+        checked(partial(_check_rule, kind, settings, base.newcomers, base.personalise))
 
-    def checked(step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except ConfigError as error:
-            problems.append(error)
-            return None
-
-    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
-    base = checked(lambda: validated(RunConfig, top, owner="a run"))
-    kind, settings = checked(lambda: _method(values["method"])) or (None, None)
-    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
-    holding = checked(lambda: resolve_settings(scheme, values["partition"]))
-    if base is not None:
-        checked(lambda: style_kinds(base.style))
-        own = None if kind is None else kind.own_model
-        if own is not None:
-            checked(lambda: _check_own(own, base.model if model is None else model))
-        elif model is None and base.model is not None:
-            model = checked(lambda: MODELS.load(base.model))
-        if kind is not None and settings is not None and base.newcomers != "auto":
-            checked(lambda: _check_rule(kind, settings, base.newcomers, base.personalise))
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ConfigError(*(line for problem in problems for line in problem.args))
-    assert base is not None
-    assert kind is not None
+    population = draft.population(problems)
+    method: Any = None
+    chosen: Any = None
+    if population is not None and may_build:
+        assert settings is not None
+        population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
+        if model is None:
+            default = "cnn-bn" if population.info.is_image else kind.table_model
+            base = base.model_copy(update={"model": kind.own_model or default})
+            model = MODELS.load(default)
+        elif base.model is None:
+            base = base.model_copy(update={"model": model_name(model)})
+        method = kind(settings, as_network(model), device or "cpu")
+        chosen = checked(lambda: _tried(base.personalise, method, population))
+    problems.report()
     assert settings is not None
-    assert holding is not None
-
-    dataset = load_dataset(base.data) if data is None else _dataset(data)
-    partition = build_partition(dataset, scheme, holding, seed=base.seed)
-    population = _population(dataset, partition, base.style, base.seed)
-    device = _device(base.device)
-    population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
-    if model is None:
-        default = "cnn-bn" if population.info.is_image else kind.table_model
-        base = base.model_copy(update={"model": kind.own_model or default})
-        model = MODELS.load(default)
-    elif base.model is None:
-        base = base.model_copy(update={"model": model_name(model)})
-    method: Method = kind(settings, as_network(model), device)
-    _check_model(method, population.info)
-
-    members = len(partition.members)
-    sampled = base.sampled or min(10, members)
-    if sampled > members:
-        raise ConfigError(
-            f"{sampled} clients per round were asked for, but there are only {members} members; "
-            "lower --sampled."
-        )
-    if base.quorum > sampled:
-        raise ConfigError(
-            f"quorum = {base.quorum} is wrong: only {sampled} members are drawn per round."
-        )
+    assert population is not None
+    assert draft.holding is not None
     config = base.model_copy(
         update={
-            "data": base.data if data is None else f"object:{dataset.name}",
+            "data": lasting_name(base.data) if data is None else f"{OBJECT}{draft.dataset.name}",
             "rounds": base.rounds or kind.rounds,
-            "sampled": sampled,
-            "method": {"name": values["method"]["name"], **settings.model_dump()},
-            "partition": {"scheme": scheme, **holding.model_dump()},
+            "sampled": base.sampled or min(10, len(population.partition.members)),
+            "method": {"name": _method_name(given), **settings.model_dump()},
+            "partition": {"scheme": draft.scheme, **draft.holding.model_dump()},
         }
     )
     rules = rules_with(base.personalise, kind.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    chosen = _ways(base.personalise, method, population)
     return Plan(config, method, population, rule, chosen, base.workers or available_cores())
 
 
-def plan_population(values: Mapping[str, Any]) -> Population:
-    """Build just the clients of a configuration: data, partition and style.
-
-    Raises:
-        ConfigError: Something is wrong with them.
-        DataError: The data cannot be read.
-    """
-    values = with_tables(values)
-    top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
-    base = validated(RunConfig, top, owner="a run")
-    scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
-    dataset = load_dataset(base.data)
-    partition = build_partition(dataset, scheme, values["partition"], seed=base.seed)
-    return _population(dataset, partition, base.style, base.seed)
-
-
-def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which ``method`` and ``partition`` are tables, where names were given."""
-    result = dict(values)
-    for key, name in NAME_OF_TABLE.items():
-        value = result.get(key, {})
-        result[key] = {name: value} if isinstance(value, str) else dict(value)
-    return result
-
-
-def _method(table: Mapping[str, Any]) -> tuple[type[Method], MethodSettings]:
-    settings = dict(table)
-    name = settings.pop("name", None)
-    if not isinstance(name, str):
+def _method(given: type[Method] | str | None) -> type[Method]:
+    if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
-    kind: type[Method] = METHODS.load(name)
+    check_not_object("method", given)
+    kind = METHODS.load(given) if isinstance(given, str) else given
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise ConfigError(f"{name!r} is not a method: it must name a subclass of duotone.Method.")
-    owner = f"the method {kind.name!r}"
-    return kind, validated(kind.Config, settings, owner=owner, prefix="method.")
+        raise ConfigError(
+            f"{given!r} is not a method: give a name or a subclass of duotone.Method."
+        )
+    if not hasattr(kind, "name"):
+        raise ConfigError(f"The method {kind.__qualname__} has no name; give it one: name = '…'.")
+    return kind
+
+
+def _model(name: str | None) -> Model:
+    check_not_object("model", name)
+    model: Model = MODELS.load(str(name))
+    return model
+
+
+def _tried(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
+    """Try the model, and then what may be adjusted in it."""
+    _check_model(method, population.info)
+    return _ways(wish, method, population)
 
 
 def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]:
@@ -227,39 +191,6 @@ def _check_own(own: str, asked: Model | str | None) -> None:
         raise ConfigError(f"This method brings its own network, {own!r}; leave the model out.")
 
 
-def _dataset(given: Data) -> Dataset:
-    if isinstance(given, Dataset):
-        return given
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            "data is a name, a path, a mapping of arrays (x_train, y_train, x_test, y_test) or a "
-            f"duotone Dataset. Got a {type(given).__name__}."
-        )
-    return dataset_from_mapping("arrays", given)
-
-
-def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
-    """Dress the clients: the style of a client is fixed by its place among its kind."""
-    if style == "none":
-        return Population(dataset, partition)
-    kinds = style_kinds(style)
-    worn = np.full(len(dataset), -1, np.int64)
-    groups: list[str] = []
-    turns = {kind: cycle(kinds_worn_by(style, kind)) for kind in set(partition.kinds)}
-    several = len(set(partition.groups)) > 1
-    for client in partition:
-        holding = partition[client]
-        look = next(turns[holding.kind])
-        for rows in (holding.train, holding.val, holding.test):
-            worn[rows] = kinds.index(look)
-        groups.append(f"{holding.group}+{look}" if several else look)
-    styled = apply_style(dataset, style, worn, seed=seed)
-    dressed = Partition(
-        partition.clients, groups, partition.kinds, partition.rows, partition.offsets
-    )
-    return Population(styled, dressed)
-
-
 def _check_model(method: Method, info: DataInfo) -> None:
     """Try the model on two samples, so that a wrong one fails now and not after training."""
     x = torch.zeros(2, *info.shape)
@@ -293,15 +224,25 @@ def model_name(model: Model) -> str:
     A class or function that can be imported is written as ``"module:Name"``, so that the file
     repeats the run; anything else can only be named.
     """
-    if isinstance(model, nn.Module):
-        return f"object:{type(model).__qualname__}"
-    module = getattr(model, "__module__", "object")
-    name = f"{module}:{getattr(model, '__qualname__', repr(model))}"
+    return f"{OBJECT}{type(model).__qualname__}" if isinstance(model, nn.Module) else _path(model)
+
+
+def _method_name(method: type[Method] | str) -> str:
+    """Return what a configuration file calls a method: its known name, or as for a model."""
+    if isinstance(method, str):
+        return method
+    is_known = method.name in METHODS and METHODS.load(method.name) is method
+    return method.name if is_known else _path(method)
+
+
+def _path(thing: Callable[..., Any]) -> str:
+    module = getattr(thing, "__module__", "object")
+    name = f"{module}:{getattr(thing, '__qualname__', repr(thing))}"
     try:
-        is_importable = import_object(name) is model
+        is_importable = import_object(name) is thing
     except (ImportError, AttributeError, ValueError):
         is_importable = False
-    return name if is_importable and module != "__main__" else f"object:{name.partition(':')[2]}"
+    return name if is_importable and module != "__main__" else OBJECT + name.partition(":")[2]
 
 
 def _device(wanted: str) -> str:

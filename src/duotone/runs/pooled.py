@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from duotone.config import RunConfig, validated
+from duotone.data import lasting_name
 from duotone.errors import ConfigError, RunError
 from duotone.evaluation.metrics import DIRECTIONS
 from duotone.evaluation.statistics import (
@@ -26,6 +27,7 @@ from duotone.evaluation.statistics import (
     mean_ranks,
     verdict,
 )
+from duotone.evaluation.summary import unit_of
 from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
@@ -54,6 +56,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
     Settings that a resolved configuration lacks, because they came later, count as their defaults.
     """
     values = config.model_dump(exclude=set(NOT_IN_RESULTS))
+    values["data"] = lasting_name(config.data)  # older runs hold a path as it was given
     method, partition = dict(config.method), dict(config.partition)
     try:
         kind = METHODS.load(str(method.pop("name")))
@@ -119,23 +122,39 @@ def _names(runs: Sequence[Run], names: Mapping[Path, str]) -> list[str]:
     return result
 
 
+def choose_reference(names: Sequence[str], named: str | None) -> str:
+    """Return the entry that others are compared with, everywhere by one rule.
+
+    It is the one that was named, by the user or in the study's file; else ``fedavg`` if there is
+    such an entry; else the first.
+
+    Args:
+        names: The entries.
+        named: The one that was named, if any.
+
+    Raises:
+        ConfigError: No entry is called like that.
+    """
+    if named is not None and named not in names:
+        raise ConfigError(
+            f"There is no entry {named!r} to compare with.{did_you_mean(named, list(names))} "
+            f"There are: {', '.join(names)}."
+        )
+    return named or ("fedavg" if "fedavg" in names else names[0])
+
+
 def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str, Any]:
     """Return the scores of entries over their seeds, and their comparison with one of them.
 
     Args:
         entries: What to compare; all on the same data and partition.
-        reference: The name of the entry the others are compared with; by default the first.
+        reference: The name of the entry the others are compared with, if one was named; see
+            :func:`choose_reference`.
 
     Raises:
         ConfigError: No entry is called like the reference.
     """
-    names = [entry.name for entry in entries]
-    reference = reference or names[0]
-    if reference not in names:
-        raise ConfigError(
-            f"There is no entry {reference!r} to compare with.{did_you_mean(reference, names)} "
-            f"There are: {', '.join(names)}."
-        )
+    reference = choose_reference([entry.name for entry in entries], reference)
     with_runs = [entry for entry in entries if entry.runs]
     metric = str(with_runs[0].runs[0].summary["headline"]) if with_runs else None
     return {
@@ -175,6 +194,7 @@ def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, 
             "std": sum(score["std"] for score in found) / len(found),
             "direction": found[0]["direction"],
             "clients": found[0]["n"],
+            "unit": next(unit_of(name, scores) for scores in runs if name in scores),
         }
     return result
 

@@ -19,12 +19,14 @@ from duotone.evaluation.sheets import pixels
 from duotone.evaluation.stylists import find_stylists, own_styles, put_on, restyles, taken_off
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
+from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs import Run, RunFolder
+from duotone.runs.draft import Data
 from duotone.runs.generate import check_client, open_finished
 from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
-from duotone.runs.plan import Data, Model, Plan
+from duotone.runs.plan import Model, Plan
 from duotone.runs.serving import last_serving
 
 _TESTED = 300
@@ -77,6 +79,7 @@ def restyle(
     target: str,
     count: int = 10,
     seed: int = 0,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
 ) -> Restyled:
@@ -90,15 +93,16 @@ def restyle(
         target: Whose style they get.
         count: How many test samples, if none are given.
         seed: Of the choice among the target's styles.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
 
     Raises:
         RunError: The run is not finished.
         UnknownNameError: It has no such client.
         ConfigError: Its method cannot do it, or the samples have another form.
     """
-    path, plan = open_finished(run, data, model, again="restyle")
+    path, plan = open_finished(run, method=method, data=data, model=model, again="restyle")
     _check(path, plan, source, target)
     return _restyled(path, plan, images, source, target, count, seed, redrawn=False)
 
@@ -111,6 +115,7 @@ def anonymise(
     reference: str,
     count: int = 10,
     seed: int = 0,
+    method: type[Method] | None = None,
     data: Data | None = None,
     model: Model | None = None,
 ) -> Anonymised:
@@ -128,8 +133,9 @@ def anonymise(
         reference: Whose style they get: another client.
         count: How many test samples are returned, if no samples are given.
         seed: Of every random draw.
-        data: The data again, if it was an object.
-        model: The model again, if it was an object.
+        method: The method again, if it was made in Python.
+        data: The data again, likewise.
+        model: The model again, likewise.
 
     Raises:
         RunError: The run is not finished.
@@ -137,7 +143,7 @@ def anonymise(
         ConfigError: Its method cannot do it, the reference is the client itself, or the samples
             have another form.
     """
-    path, plan = open_finished(run, data, model, again="anonymise")
+    path, plan = open_finished(run, method=method, data=data, model=model, again="anonymise")
     _check(path, plan, client, reference)
     if client == reference:
         raise ConfigError(

@@ -38,12 +38,12 @@ from duotone.config import (
     read_toml,
     validated,
 )
-from duotone.data import load_dataset
+from duotone.data import lasting_name, load_dataset
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.registry import did_you_mean
 from duotone.runs import Plan, RunFolder, plan_run, with_tables
-from duotone.runs.pooled import differing, flat, identity
+from duotone.runs.pooled import choose_reference, differing, flat, identity
 from duotone.runs.tables import choice_text
 
 SAME_FOR_ALL = ("data", "style", "partition")
@@ -154,7 +154,7 @@ def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) 
         raise ConfigError(*problems)
     name = slug(config.title) if isinstance(source, Mapping) else Path(source).stem
     place = out or Path("runs") / (name or "study")
-    reference = config.reference or _default_reference(entries)
+    reference = choose_reference([entry.name for entry in entries], config.reference)
     plan = StudyPlan(config, place, reference, entries, datasets)
     _refuse_other_runs(plan)
     return plan
@@ -214,7 +214,7 @@ def _planned(values: Mapping[str, Any], datasets: dict[str, Dataset]) -> Plan:
     except (DuotoneError, TypeError):
         return plan_run(values)  # which says so, after all that is wrong with the settings
     plan = plan_run(values, data=datasets[name])
-    return replace(plan, config=plan.config.model_copy(update={"data": name}))
+    return replace(plan, config=plan.config.model_copy(update={"data": lasting_name(name)}))
 
 
 def _mistakes(config: StudyConfig) -> Iterator[str]:
@@ -291,11 +291,6 @@ def _unsearchable(entries: Sequence[StudyEntry]) -> Iterator[str]:
             "A search needs validation samples, but partition.validation is 0; raise it, or leave "
             "[search] out."
         )
-
-
-def _default_reference(entries: Sequence[StudyEntry]) -> str:
-    names = [entry.name for entry in entries]
-    return "fedavg" if "fedavg" in names else names[0]
 
 
 def _refuse_other_runs(plan: StudyPlan) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from duotone.evaluation.metrics import is_share
 from duotone.words import RULES
 
 NOTHING = "–"
 _SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}
 _CALLED = {"auc": "AUC", "f1": "F1", "mse": "MSE", "mae": "MAE", "r2": "R²"}
-_SHARES = ("accuracy", "auc", "f1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _cell(score: Mapping[str, Any] | None, metric: str, with_interval: bool) -> 
 
 def number_text(value: float, metric: str, *, sign: Literal["-", "+"] = "-") -> str:
     """Return a value as text, in percent for accuracies; sign "+" shows the plus too."""
-    return f"{value * 100:{sign}.1f}" if metric in _SHARES else f"{value:{sign}.4f}"
+    return f"{value * 100:{sign}.1f}" if is_share(metric) else f"{value:{sign}.4f}"
 
 
 def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTable:

@@ -83,6 +83,6 @@ class Auto(Backend):
 def one_process_line(problem: NotImportable) -> str:
     """Say why all clients are computed in this process, and what would change that."""
     return (
-        f"Computing in one process: worker processes cannot import the model ({problem}). "
+        f"Computing in one process: worker processes cannot import method or model ({problem}). "
         "Put its class into a module of its own to use all cores."
     )

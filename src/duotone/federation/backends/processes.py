@@ -21,6 +21,7 @@ from duotone.federation.backends.wire import NotImportable, attach, receive, sen
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 
+_WORKER = "duotone.federation.backends.worker"
 _WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -62,7 +63,8 @@ class Processes(Backend):
         ours, theirs = socket.socketpair()
         with theirs:
             child = subprocess.Popen(
-                [sys.executable, "-m", "duotone.federation.backends.worker", str(theirs.fileno())],
+                # -P: a numpy.py where the user stands is not the library.
+                [sys.executable, "-P", "-m", _WORKER, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(), self._shared),
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **_WORKER_ENVIRONMENT},
