@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from federations import make_population
+from federations import make_population, two_worlds
 from torch import nn
 
 from duotone.errors import ConfigError
@@ -239,6 +239,56 @@ def test_nothing_is_aligned_with_a_single_member():
     info = RoundInfo(1, 1, 0, SMALL)
     server = method.start(info)
     assert method.pool(server, [], info) is server
+
+
+# -- where nothing tells clients apart
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper"])
+def test_alike_clients_have_no_local_code_and_are_told_so(variant):
+    population = make_population(members=6)
+    method = make(mlp, variant=variant)
+    *_, last = federate(method, population, rounds=2)
+    assert not last.server.shared["fc2.basis"].any()
+    (line,) = method.warnings(last.server)
+    assert "Nothing that tells clients apart" in line
+    assert "no dimension" in line
+    model = method.load(last.server.shared, population.info).eval()
+    x = population.data("c0", "test").x
+    codes = method.encode(model, x)
+    assert codes.local.shape == (len(x), 0)
+    torch.testing.assert_close(codes.shared, model.fc1(x.flatten(1)).relu())
+
+
+def test_a_rank_that_is_asked_for_is_given_and_called_chance():
+    method = make(mlp, rank=2)
+    *_, last = federate(method, make_population(members=6), rounds=2)
+    assert int(last.server.shared["fc2.basis"].any(dim=0).sum()) == 2
+    (line,) = method.warnings(last.server)
+    assert "2 dimensions because they were asked for" in line
+
+
+def test_different_clients_have_a_local_code_and_no_warning():
+    method = make(mlp)
+    *_, last = federate(method, two_worlds(), rounds=2)
+    assert int(last.server.shared["fc2.basis"].any(dim=0).sum()) == 1
+    assert method.warnings(last.server) == []
+
+
+def test_a_direction_that_turns_out_to_be_chance_is_given_up_and_the_function_stays():
+    population = make_population(members=6)
+    asked, free = make(Exact, rank=2), make(Exact)
+    (result,) = federate(asked, population, rounds=1)
+    x = population.data("c0", "test").x
+    moved = {name: tensor.clone() for name, tensor in result.server.shared.items()}
+    moved["inner.head.local_weight"] += 1  # as training would
+    server = replace(result.server, shared=moved)
+    found = free.pool(server, list(result.collected), result.info)
+    assert not found.shared["inner.head.basis"].any()
+    before, after = (
+        free.load(state.shared, population.info).eval()(x).clone() for state in (server, found)
+    )
+    torch.testing.assert_close(before, after, atol=1e-9, rtol=0)
 
 
 def test_states_are_not_needed():

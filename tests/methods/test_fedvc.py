@@ -268,8 +268,8 @@ def test_training_is_that_of_fedavg_bit_for_bit():
 
 
 def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
-    population = make_population()
-    first, last = federate(make(), population, rounds=2)
+    population = two_worlds()
+    first, last = federate(make(mlp), population, rounds=2)
     assert not first.collected
     members = len(population.partition.members)
     forms = [set(update.extra) for update in last.collected[::members]]
@@ -277,7 +277,7 @@ def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
     heads = {"mass", "weight", "bias"}
     assert forms == [{"mean", "covariance"}, *[sums] * PASSES, *[heads] * HEAD_PASSES]
     told = last.collected[members].extra
-    assert max(t.numel() for t in told.values()) == last.server.shared["head.centres"].numel()
+    assert max(t.numel() for t in told.values()) == last.server.shared["fc2.centres"].numel()
 
 
 def test_numbers_as_targets_have_concepts_and_no_heads():
@@ -346,8 +346,25 @@ def test_concepts_are_the_worlds_and_newcomers_are_mixtures_of_them(mixed):
 
 
 def test_the_number_of_concepts_can_be_asked_for():
-    *_, last = federate(make(concepts=5), make_population(), rounds=1)
+    method = make(concepts=5)
+    *_, last = federate(method, make_population(members=6), rounds=1)
     assert int((last.server.shared["head.shares"] > 0).sum()) == 5
+    assert "because they were asked for" in method.warnings(last.server)[0]
+
+
+def test_alike_clients_have_no_concepts_and_are_told_so():
+    population = make_population(members=6)
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=2)
+    assert not last.server.shared["fc2.shares"].any()
+    (line,) = method.warnings(last.server)
+    assert "Nothing that tells clients apart" in line
+    serving = Serving(last.server, last.info, "label-free")
+    task, x = ClientTask("c0", None), population.data("c0", "test").x
+    chosen = Personalisation("context", (0.25,) * 4)
+    model = replace(serving, chosen=chosen).model(method, population, task)
+    torch.testing.assert_close(method.predict(model, x), model(x), rtol=0, atol=0)
+    assert method.encode(model, x).local.shape == (len(x), 0)
 
 
 def test_without_concepts_yet_weights_are_nothing():

@@ -52,14 +52,17 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.alignment import (
+    LEVEL,
     Moments,
     Scatter,
     above_noise,
     budget_of,
+    by_chance,
     chance_level,
     discriminants,
     moments,
     noise_scale,
+    nothing_found,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
@@ -73,6 +76,7 @@ from duotone.federation.hidden import hidden_vectors, layer_after, replace_layer
 from duotone.federation.local import head_inputs, train
 from duotone.federation.method import Method, MethodSettings
 from duotone.models.bottleneck import Bottleneck
+from duotone.seeding import stream
 from duotone.types import (
     ClientData,
     ClientState,
@@ -100,7 +104,7 @@ class FedCDConfig(MethodSettings):
     layer: str | None = None
     """The hidden layer that is read; by default the first linear one that is not the last."""
     rank: int | None = Field(None, ge=1, le=MOST)
-    """Dimensions of the local code; by default where the discriminants fall clearly."""
+    """Dimensions of the local code; by default those that stand out, none if all may be chance."""
     complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
     """The shared code: without the differences of means, at right angles to P, or learnt."""
     bottleneck_weight: float = Field(0.03, ge=0)
@@ -309,10 +313,12 @@ class FedCD(Method):
             for key in ("weight", "local_weight", "basis")
         }
         extra = dict(server.extra)
+        rank, chance = self._rank(scatter, told, info)
+        extra["chance"] = torch.tensor(chance)
         if self.config.variant == "paper":
-            new = self._incremental(scatter, extra, told)
+            new = self._incremental(scatter, extra, rank)
         else:
-            new = self._exact(scatter, params["basis"], told)
+            new = self._exact(scatter, params["basis"], rank)
             params["weight"], params["local_weight"] = expressed(
                 params["weight"], params["local_weight"], params["basis"], new
             )
@@ -339,27 +345,45 @@ class FedCD(Method):
         assert isinstance(layer, AlignedLinear)
         return layer
 
-    def _rank(self, values: Tensor, told: list[Moments]) -> int:
+    def _rank(self, scatter: Scatter, told: list[Moments], info: RoundInfo) -> tuple[int, float]:
+        """Return how many directions there are, and how easily chance makes the first of them."""
+        values, _ = discriminants(scatter)
         # Means of K clients differ in K − 1 directions at most.
         most = min(MOST, len(told) - 1, len(values))
-        return min(self.config.rank or rank_at_gap(values, most, chance_level(told)), most)
+        noise = 0.0
+        if self.config.epsilon is not None:
+            noise = noise_scale(self.config.clip, self._budget(info)) / self.config.clip
+        chance = by_chance(scatter, told, stream(info.seed, "chance", info.round), noise)
+        if self.config.rank is not None:
+            return min(self.config.rank, most), chance
+        found = rank_at_gap(values, most, chance_level(told)) if chance <= LEVEL else 0
+        return min(found, most), chance
 
-    def _exact(self, scatter: Scatter, old: Tensor, told: list[Moments]) -> Tensor:
+    def warnings(self, server: ServerState) -> list[str]:
+        """Say so if nothing that tells clients apart was found."""
+        chance = float(server.extra.get("chance", 0.0))
+        if chance <= LEVEL:
+            return []
+        bases = [tensor for name, tensor in server.shared.items() if name.endswith(".basis")]
+        rank = sum(int(basis.any(dim=0).sum()) for basis in bases)
+        given = (
+            f"The local code has {rank} dimensions because they were asked for."
+            if rank
+            else "The local code has no dimension, and the shared code is the layer itself."
+        )
+        return [nothing_found(chance, given)]
+
+    def _exact(self, scatter: Scatter, old: Tensor, rank: int) -> Tensor:
         """Return P as the solution of Eq. (5.3), orthonormal and turned to the one before."""
-        values, directions = discriminants(scatter)
-        rank = self._rank(values, told)
-        basis = orthonormal(directions[:, :rank])
+        basis = orthonormal(discriminants(scatter)[1][:, :rank])
         before = old[:, old.any(dim=0)]
         if before.shape == basis.shape:
             basis = turned_to(basis, before)
         return _padded(basis)
 
-    def _incremental(
-        self, scatter: Scatter, state: dict[str, Tensor], told: list[Moments]
-    ) -> Tensor:
+    def _incremental(self, scatter: Scatter, state: dict[str, Tensor], rank: int) -> Tensor:
         """Return P = ΨΦ, made orthonormal, after some steps of the rule; keep Ψ and Φ."""
         size = len(scatter.mean)
-        rank = self._rank(discriminants(scatter)[0], told)
         if "psi" not in state or state["phi"].shape[1] != rank:
             state["psi"] = torch.eye(size, dtype=torch.float64)
             state["phi"] = torch.eye(size, rank, dtype=torch.float64)

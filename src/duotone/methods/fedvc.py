@@ -55,8 +55,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.alignment import (
+    LEVEL,
     Moments,
+    Scatter,
+    by_chance,
     moments,
+    nothing_found,
     pooled,
 )
 from duotone.federation.concept_heads import learn_heads, mean_heads
@@ -354,7 +358,13 @@ class FedVC(Method):
         name = self._name(self.module(info.data))
         if self._finds_directions(info):
             told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
-            return _with(server, name, self._first_concepts(told, info))
+            scatter = pooled(told)
+            chance = by_chance(scatter, told, stream(info.seed, "chance", info.round))
+            server = ServerState(server.shared, {**server.extra, "chance": torch.tensor(chance)})
+            is_asked = self.config.dimensions or self.config.concepts
+            if chance > LEVEL and not is_asked:
+                return server
+            return _with(server, name, self._first_concepts(scatter, told, info))
         if self._learns_heads(info):
             return _with(
                 server, f"{name}.heads", mean_heads([update.extra for update in collected])
@@ -376,15 +386,17 @@ class FedVC(Method):
         new = _with(server, name, found)
         return ServerState(new.shared, {**new.extra, **extra})
 
-    def _first_concepts(self, told: list[Moments], info: RoundInfo) -> dict[str, Tensor]:
+    def _first_concepts(
+        self, scatter: Scatter, told: list[Moments], info: RoundInfo
+    ) -> dict[str, Tensor]:
         """Return the space of concepts, and concepts to start EM from."""
-        inward, placed = discriminant_space(told, self.config.dimensions, MOST)
+        inward, placed = discriminant_space(scatter, told, self.config.dimensions, MOST)
         concepts = self.config.concepts or len(inward) + 1
         centres = first_centres(placed, concepts, stream(info.seed, "concepts"))
         projection = _padded(inward, MOST, inward.shape[1])
         return {
             "projection": projection,
-            "projection_bias": -(projection @ pooled(told).mean),
+            "projection_bias": -(projection @ scatter.mean),
             "centres": _padded(centres, MOST + 1, MOST),
             "sharpness": torch.tensor(0.5, dtype=torch.float64),  # spread inside clients is one
             "shares": _padded(torch.full((concepts, 1), 1 / concepts).double(), MOST + 1, 1)[:, 0],
@@ -396,16 +408,21 @@ class FedVC(Method):
         return {f"concepts.{n}": float(server.extra[n]) for n in names if n in server.extra}
 
     def warnings(self, server: ServerState) -> list[str]:
-        """Return what the monitors complain of."""
+        """Say if nothing that tells clients apart was found, and what the monitors complain of."""
         found = self.monitors(server).values()
-        return Monitors(*found).complaints() if found else []
+        lines = Monitors(*found).complaints() if found else []
+        chance = float(server.extra.get("chance", 0.0))
+        if chance <= LEVEL:
+            return lines
+        asked_for = "There are concepts because they were asked for."
+        return [nothing_found(chance, asked_for if found else "So there are no concepts."), *lines]
 
     # -- what is read
 
     def predict(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return the network's scores, with what concepts add to them if that is turned on."""
         layer, last = self._layer(model), model.get_submodule(self.head)
-        if layer.heads is None or not layer.heads.on:
+        if layer.heads is None or not layer.heads.on or not layer.shares.any():
             return super().predict(model, x)
         scores, (hidden, features) = seen_by(model, (layer, last), x)
         more: Tensor = layer.heads(features.flatten(1), layer.shares_of(hidden.flatten(1)))
