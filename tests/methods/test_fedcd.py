@@ -130,6 +130,30 @@ def test_fedcd_is_fedavg_while_the_basis_turns():
     assert (torch.linalg.svdvals(bases[0].T @ bases[2]) < 0.999).any()
 
 
+def test_the_theorem_needs_an_orthonormal_basis():
+    """With P = Σ_W^(-1/2) Φ as printed, one step of SGD moves V elsewhere."""
+    hidden = [random(50, 6, seed=k) @ random(6, 6, seed=9) for k in range(6)]
+    hidden = [rows + 3 * random(1, 6, seed=100 + k % 3) for k, rows in enumerate(hidden)]
+    values, vectors = torch.linalg.eigh(pooled([moments(rows) for rows in hidden]).within)
+    psi = vectors @ torch.diag(values**-0.5) @ vectors.T
+    scatter = pooled([moments(rows @ psi) for rows in hidden])
+    printed = psi @ torch.linalg.eigh(scatter.between)[1][:, -2:]
+    repaired = orthonormal(printed)
+    z = torch.cat(hidden)
+    off = {}
+    for name, basis in (("printed", printed), ("repaired", repaired)):
+        rest = torch.eye(6, dtype=torch.float64) - repaired @ repaired.T  # Q of Algorithm 5
+        weight, local_weight = (random(3, n, seed=7).requires_grad_() for n in (6, 2))
+        (z @ basis @ local_weight.T + z @ rest @ weight.T).square().sum().backward()
+        product = local_weight @ basis.T + weight @ rest
+        plain = product.detach().requires_grad_()
+        (z @ plain.T).square().sum().backward()
+        step = local_weight.grad @ basis.T + weight.grad @ rest
+        off[name] = float((step - plain.grad).norm() / plain.grad.norm())
+    assert off["repaired"] < 1e-12
+    assert off["printed"] == pytest.approx(0.434, abs=0.005)
+
+
 def test_as_printed_the_function_jumps_with_the_basis():
     population = make_population()
     method = make(Exact, variant="paper", align_every=1, rank=2)

@@ -20,10 +20,16 @@ Q                orthogonal in the network; ``AlignedLinear.complement`` for ``L
 and after the last, all members send number, mean and covariance of their hidden vectors, and the
 server finds P. Its buffers are the server's: clients neither train nor average them.
 
-*A theorem.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A step of SGD with output
-gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exactly what FedAvg does. Momentum,
-weight decay and averaging are linear and change nothing; nor does a new P, if W₁ and W₂ are
-expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone`` keeps V.
+*A theorem, for an orthonormal P.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A
+step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exactly what
+FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
+if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
+keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed, PPᵀ + (I − PPᵀ) becomes
+another matrix and V takes another step. The theorem is silent about that, and it was never run.
+
+*No direction.* The largest λ of clients that differ in nothing is known by chance
+(:func:`duotone.federation.alignment.by_chance`). Where λ is not beyond it there is no local code,
+and the run says so, unless ``rank`` asks for one.
 
 *The shared code* is a complement of P, which fools a linear probe at best, or a bottleneck: a
 probabilistic code of z that is learnt beside the network, from labels, and pays for what it tells
@@ -31,12 +37,13 @@ beyond them (:class:`duotone.models.bottleneck.Bottleneck`).
 
 *Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
 incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
-so that the function jumps.
+so that the function jumps. Its P is orthonormal, too.
 
 *Deviations*, where the printed equations contradict each other: P is made orthonormal before it is
-used (ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d dimensions); scatter is
-divided by the number of samples (the rule diverges without); means are centred (else the mean of
-everything is a direction); statistics are of z and of all members, not of ten that were drawn.
+used (the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
+dimensions); scatter is divided by the number of samples (the rule diverges without); means are
+centred (else the mean of everything is a direction); statistics are of z and of all members, not of
+ten that were drawn.
 """
 
 from __future__ import annotations

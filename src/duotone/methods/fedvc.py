@@ -26,7 +26,8 @@ without a label. The server learns the members' weights: they follow from the su
 covariance of their hidden vectors; in the directions along which clients differ most (as in FedCD,
 in units of the spread inside a client) a mixture of Gaussians is fitted by EM over all samples:
 first centres from those moments alone, ι by maximum likelihood, then five passes of which each
-member tells sums. The network is bit for bit that of FedAvg.
+member tells sums. The network is bit for bit that of FedAvg. Where nothing tells clients apart
+(:func:`duotone.federation.alignment.by_chance`) there are no concepts, and the run says so.
 
 *Heads by concept.* Beside the finished network members learn what each concept adds to the last
 layer. They are off, and :mod:`duotone.federation.personalise` turns them on if members vote for it:
@@ -34,9 +35,10 @@ then a client's weights, found without a label, change its answers.
 
 ``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
 p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
-``unified`` Algorithm 9 (gradients). With the printed defaults concepts collapse or say nothing:
-ι = 0.1 makes responsibilities uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is
-smallest where every sample has the same p̂. :class:`Monitors` find that and say so.
+``unified`` Algorithm 9 (gradients, Eq. (6.12)). In 20 rounds with the printed ι and κ concepts
+collapsed or said little (the thesis prints no number of rounds): ι = 0.1 makes responsibilities
+nearly uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is smallest where every
+sample has the same p̂. :class:`Monitors` find that and say so.
 
 *Deviations.* Where the thesis is silent: concepts start as standard normal draws, v uniform, S, C
 and N empty in each round; l_p has weight 1. Eq. (6.1) is computed in logarithms and v has a floor.
