@@ -21,11 +21,11 @@ and after the last, all members send number, mean and covariance of their hidden
 server finds P. Its buffers are the server's: clients neither train nor average them.
 
 *A theorem, for an orthonormal P.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A
-step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exactly what
+step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)²) = −lr g zᵀ: exactly what
 FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
 if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
-keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed, PPᵀ + (I − PPᵀ) becomes
-another matrix and V takes another step. The theorem is silent about that, and it was never run.
+keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed PPᵀ is no projection, and V
+takes another step. The theorem is silent about that, and it was never run.
 
 *No direction.* The largest λ of clients that differ in nothing is known by chance
 (:func:`duotone.federation.alignment.by_chance`). Where λ is not beyond it there is no local code,
