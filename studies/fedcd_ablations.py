@@ -16,9 +16,9 @@ class RandomDirections(FedCD):
 
     name = "random directions"
 
-    def _exact(self, scatter: Scatter, old: Tensor, members: int) -> Tensor:
-        found = super()._exact(scatter, old, members)
-        width, rank = len(found), int(found.any(dim=0).sum())
+    def _exact(self, scatter: Scatter, old: Tensor, rank: int) -> Tensor:
+        found = super()._exact(scatter, old, rank)
+        width = len(found)
         drawn = torch.randn(width, rank, generator=torch.Generator().manual_seed(0)).double()
         return torch.cat([orthonormal(drawn), found.new_zeros(width, MOST - rank)], dim=1)
 

@@ -5,19 +5,23 @@ import math
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.stats
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duotone.federation.alignment import (
+    LEVEL,
     Moments,
     above_noise,
     budget_of,
+    by_chance,
     chance_level,
     discriminants,
     moments,
     noise_scale,
     oblique_complement,
+    orthogonal_block,
     orthogonal_complement,
     orthonormal,
     pooled,
@@ -131,6 +135,104 @@ def test_chance_is_what_alike_clients_reach():
     assert 0.6 * chance_level(told) < largest < 1.1 * chance_level(told)
 
 
+# -- what chance does
+
+
+def chances(trials, counts, width, draw):
+    """Return what the test says of federations whose clients are drawn alike."""
+    found = []
+    for trial in range(trials):
+        rng = np.random.default_rng([7, trial])
+        told = [moments(torch.from_numpy(draw(rng, count, width))) for count in counts]
+        found.append(by_chance(pooled(told), told, rng))
+    return np.array(found)
+
+
+def mixed(rng, count, width):
+    """Draw vectors of very unequal spread."""
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(width, width)))[0]
+    return rng.normal(size=(count, width)) * np.logspace(0, -3, width) @ turn
+
+
+def rectified(rng, count, width):
+    """Draw units that fire for a part of the samples, by classes: nothing Gaussian."""
+    places = np.random.default_rng(1).normal(size=(5, width)) * 2
+    noise = rng.normal(size=(count, width))
+    return np.maximum(places[rng.integers(5, size=count)] + noise, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "width", "draw"),
+    [
+        ([30] * 5, 8, mixed),
+        ([8] * 3, 40, mixed),  # fewer vectors than dimensions
+        pytest.param([5, 12, 40, 7], 6, mixed, marks=pytest.mark.slow),
+        # More clients than dimensions.
+        pytest.param([2] * 12, 4, mixed, marks=pytest.mark.slow),
+        pytest.param([30] * 5, 8, rectified, marks=pytest.mark.slow),
+    ],
+)
+def test_alike_clients_pass_for_different_as_often_as_promised(counts, width, draw):
+    found = chances(200, counts, width, draw)
+    assert (found <= LEVEL).mean() <= 0.05
+    # All shares of chance are equally likely then.
+    assert scipy.stats.kstest(found, "uniform").pvalue > 0.01
+
+
+def test_the_old_rule_alone_always_found_a_direction():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        told = [moments(torch.from_numpy(mixed(rng, 30, 8))) for _ in range(5)]
+        values, _ = discriminants(pooled(told))
+        assert rank_at_gap(values, 4, chance_level(told)) >= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_different_clients_are_told_from_chance(seed):
+    told = [moments(rows) for rows in scattered(seed)]
+    assert by_chance(pooled(told), told, np.random.default_rng(seed)) <= LEVEL
+
+
+def test_chance_agrees_with_clients_dealt_out_anew():
+    """The server cannot permute samples; where they are at hand, that says the same."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        hidden = np.stack([rectified(rng, 40, 6) for _ in range(5)])
+        hidden[0, :, seed] += 0.25
+        told = [moments(torch.from_numpy(rows)) for rows in hidden]
+        leading = float(discriminants(pooled(told))[0][0])
+        as_large = 0
+        for _ in range(400):
+            rows = rng.permutation(hidden.reshape(-1, 6)).reshape(hidden.shape)
+            drawn = pooled([moments(torch.from_numpy(own)) for own in rows])
+            as_large += float(discriminants(drawn)[0][0]) >= leading
+        found = by_chance(pooled(told), told, rng)
+        assert found == pytest.approx(as_large / 400, abs=0.1)
+
+
+def test_a_dead_layer_is_chance():
+    told = [moments(torch.zeros(5, 3))] * 4
+    assert by_chance(pooled(told), told, np.random.default_rng(0)) == 1
+
+
+def test_clients_of_one_vector_each_cannot_be_told_from_chance():
+    told = [moments(rows[:1]) for rows in scattered(0)]
+    assert by_chance(pooled(told), told, np.random.default_rng(0)) > LEVEL
+
+
+@pytest.mark.parametrize(("height", "width"), [(5, 2), (2, 5), (3, 3), (6, 4)])
+def test_a_corner_of_a_random_orthogonal_matrix(height, width):
+    rng = np.random.default_rng(0)
+    ours = [orthogonal_block(rng, height, width, 6) for _ in range(3000)]
+    theirs = [m[:height, :width] for m in scipy.stats.ortho_group.rvs(6, 3000, random_state=1)]
+    assert ours[0].shape == (height, width)
+    ours, theirs = (np.array([np.linalg.norm(m, 2) for m in found]) for found in (ours, theirs))
+    if height == 6:  # whole columns
+        np.testing.assert_allclose(ours, 1)
+    else:
+        assert scipy.stats.ks_2samp(ours, theirs).pvalue > 0.01
+
+
 def test_an_orthonormal_basis_keeps_sides():
     basis = orthonormal(tensor([[-2, 0], [0, 0], [0, 3]]))
     assert basis.tolist() == [[-1, 0], [0, 0], [0, 1]]
@@ -224,3 +326,18 @@ def test_no_spread_is_below_the_noise():
     assert (after > 0).all()
     # Nothing but noise here: its largest eigenvalue is about the level everything is lifted to.
     assert after[-1] == pytest.approx(float(after[0]), rel=0.25)
+
+
+@pytest.mark.parametrize(("epsilon", "apart", "differ"), [(1.0, 0, False), (64.0, 6, True)])
+def test_noise_on_the_means_is_no_difference(epsilon, apart, differ):
+    clip, budget, found = 10.0, budget_of(epsilon), []
+    scale = noise_scale(clip, budget)
+    for trial in range(40):
+        generator = torch.Generator().manual_seed(trial)
+        hidden = torch.randn(8, 300, 12, generator=generator, dtype=torch.float64)
+        hidden[4:, :, 0] += apart
+        told = [private_moments(rows, clip, budget, generator) for rows in hidden]
+        scatter = above_noise(pooled(told), told, scale)
+        rng = np.random.default_rng(trial)
+        found.append(by_chance(scatter, told, rng, scale / clip) <= LEVEL)
+    assert np.mean(found) == (1 if differ else pytest.approx(0, abs=0.05))

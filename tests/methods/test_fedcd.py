@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from federations import make_population
+from federations import make_population, two_worlds
 from torch import nn
 
 from duotone.errors import ConfigError
@@ -130,6 +130,30 @@ def test_fedcd_is_fedavg_while_the_basis_turns():
     assert (torch.linalg.svdvals(bases[0].T @ bases[2]) < 0.999).any()
 
 
+def test_the_theorem_needs_an_orthonormal_basis():
+    """With P = Σ_W^(-1/2) Φ as printed, one step of SGD moves V elsewhere."""
+    hidden = [random(50, 6, seed=k) @ random(6, 6, seed=9) for k in range(6)]
+    hidden = [rows + 3 * random(1, 6, seed=100 + k % 3) for k, rows in enumerate(hidden)]
+    values, vectors = torch.linalg.eigh(pooled([moments(rows) for rows in hidden]).within)
+    psi = vectors @ torch.diag(values**-0.5) @ vectors.T
+    scatter = pooled([moments(rows @ psi) for rows in hidden])
+    printed = psi @ torch.linalg.eigh(scatter.between)[1][:, -2:]
+    repaired = orthonormal(printed)
+    z = torch.cat(hidden)
+    off = {}
+    for name, basis in (("printed", printed), ("repaired", repaired)):
+        rest = torch.eye(6, dtype=torch.float64) - repaired @ repaired.T  # Q of Algorithm 5
+        weight, local_weight = (random(3, n, seed=7).requires_grad_() for n in (6, 2))
+        (z @ basis @ local_weight.T + z @ rest @ weight.T).square().sum().backward()
+        product = local_weight @ basis.T + weight @ rest
+        plain = product.detach().requires_grad_()
+        (z @ plain.T).square().sum().backward()
+        step = local_weight.grad @ basis.T + weight.grad @ rest
+        off[name] = float((step - plain.grad).norm() / plain.grad.norm())
+    assert off["repaired"] < 1e-12
+    assert off["printed"] == pytest.approx(0.434, abs=0.005)
+
+
 def test_as_printed_the_function_jumps_with_the_basis():
     population = make_population()
     method = make(Exact, variant="paper", align_every=1, rank=2)
@@ -239,6 +263,56 @@ def test_nothing_is_aligned_with_a_single_member():
     info = RoundInfo(1, 1, 0, SMALL)
     server = method.start(info)
     assert method.pool(server, [], info) is server
+
+
+# -- where nothing tells clients apart
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper"])
+def test_alike_clients_have_no_local_code_and_are_told_so(variant):
+    population = make_population(members=6)
+    method = make(mlp, variant=variant)
+    *_, last = federate(method, population, rounds=2)
+    assert not last.server.shared["fc2.basis"].any()
+    (line,) = method.warnings(last.server)
+    assert "Nothing that tells clients apart" in line
+    assert "no dimension" in line
+    model = method.load(last.server.shared, population.info).eval()
+    x = population.data("c0", "test").x
+    codes = method.encode(model, x)
+    assert codes.local.shape == (len(x), 0)
+    torch.testing.assert_close(codes.shared, model.fc1(x.flatten(1)).relu())
+
+
+def test_a_rank_that_is_asked_for_is_given_and_called_chance():
+    method = make(mlp, rank=2)
+    *_, last = federate(method, make_population(members=6), rounds=2)
+    assert int(last.server.shared["fc2.basis"].any(dim=0).sum()) == 2
+    (line,) = method.warnings(last.server)
+    assert "2 dimensions because they were asked for" in line
+
+
+def test_different_clients_have_a_local_code_and_no_warning():
+    method = make(mlp)
+    *_, last = federate(method, two_worlds(), rounds=2)
+    assert int(last.server.shared["fc2.basis"].any(dim=0).sum()) == 1
+    assert method.warnings(last.server) == []
+
+
+def test_a_direction_that_turns_out_to_be_chance_is_given_up_and_the_function_stays():
+    population = make_population(members=6)
+    asked, free = make(Exact, rank=2), make(Exact)
+    (result,) = federate(asked, population, rounds=1)
+    x = population.data("c0", "test").x
+    moved = {name: tensor.clone() for name, tensor in result.server.shared.items()}
+    moved["inner.head.local_weight"] += 1  # as training would
+    server = replace(result.server, shared=moved)
+    found = free.pool(server, list(result.collected), result.info)
+    assert not found.shared["inner.head.basis"].any()
+    before, after = (
+        free.load(state.shared, population.info).eval()(x).clone() for state in (server, found)
+    )
+    torch.testing.assert_close(before, after, atol=1e-9, rtol=0)
 
 
 def test_states_are_not_needed():

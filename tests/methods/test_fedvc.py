@@ -18,7 +18,7 @@ from duotone.federation.personalise import Personalisation
 from duotone.methods.fedavg import FedAvg
 from duotone.methods.fedvc import HEAD_PASSES, PASSES, FedVC, FedVCConfig, Moving, preference_loss
 from duotone.models.classifiers import cnn_bn, mlp
-from duotone.models.concepts import ConceptLinear
+from duotone.models.concepts import FLOOR, ConceptLinear
 from duotone.partition.partition import Population
 from duotone.types import ClientUpdate, DataInfo, RoundInfo
 
@@ -51,6 +51,18 @@ class NarrowHead(nn.Module):
 
     def forward(self, x):
         return self.head(self.read(self.first(x)))
+
+
+class Precise(nn.Module):
+    """A network in double precision, small enough for differences in every parameter."""
+
+    def __init__(self, data: DataInfo) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 4).double()
+        self.head = nn.Linear(4, data.outputs).double()
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.first(x.double())))
 
 
 # -- loss and averages
@@ -127,20 +139,93 @@ def test_concepts_stay_put_while_a_client_trains_as_printed():
     assert set(update.extra) == {"mass", "places"}
 
 
-def test_unified_learning_moves_concepts_by_gradients_and_gamma_zero_does_not():
+def test_unified_learning_moves_concepts_and_sends_nothing_more():
     population = make_population()
     info = RoundInfo(1, 5, 0, population.info)
-    moved = {}
-    for gamma in (0.0, 0.5):
-        method = make(variant="paper", learning="unified", gamma=gamma)
-        server = method.start(info)
-        client = method.adapt(server, None, None, info)
-        update, _ = method.client_update(server, client, population.data("c0"), info)
-        before = server.shared["head.centres"]
-        moved[gamma] = float((update.shared["head.centres"] - before).abs().max())
-        assert not update.extra
-    assert moved[0.0] == 0
-    assert moved[0.5] > 0
+    method = make(variant="paper", learning="unified")
+    server = method.start(info)
+    client = method.adapt(server, None, None, info)
+    update, _ = method.client_update(server, client, population.data("c0"), info)
+    assert not torch.equal(update.shared["head.centres"], server.shared["head.centres"])
+    assert not update.extra
+
+
+@pytest.mark.parametrize("feed", [False, True])
+@pytest.mark.parametrize("learning", ["em", "unified"])
+def test_a_step_follows_the_printed_loss(learning, feed):
+    """One step of SGD on one batch, against differences of the loss written anew in NumPy."""
+    population = two_worlds()
+    data = population.data("a0")
+    x, y = data.x.double().numpy(), data.labels.numpy()
+    gamma, iota, lr = 0.3, 0.7, 1.0
+    method = make(
+        Precise,
+        variant="paper",
+        learning=learning,
+        feed=feed,
+        concepts=3,
+        dimensions=2,
+        gamma=gamma,
+        iota=iota,
+        lr=lr,
+        epochs=1,
+        batch_size=len(x),
+    )
+    info = RoundInfo(1, 5, 0, population.info)
+    server = method.start(info)
+    client = method.adapt(server, None, None, info)
+    update, state = method.client_update(server, client, data, info)
+
+    names = ["first.weight", "first.bias"]
+    names += [f"head.{own}" for own in ("weight", "bias", "projection", "projection_bias")]
+    if learning == "unified":
+        names.append("head.centres")
+    start = {name: tensor.numpy().copy() for name, tensor in server.shared.items()}
+
+    def terms(at):
+        """Return mean l_cls, p̂ of all samples and the responsibilities, in printed form."""
+        z = np.tanh(x @ at["first.weight"].T + at["first.bias"])
+        places = z @ at["head.projection"].T + at["head.projection_bias"]
+        apart = places[:, None, :] - at["head.centres"][None]
+        near = weights * np.exp(-iota * (apart**2).sum(axis=2))  # Eq. (6.1)
+        shares = near / near.sum(axis=1, keepdims=True)
+        estimated = shares @ at["head.centres"]
+        seen = np.concatenate([z, estimated], axis=1) if feed else z
+        scores = seen @ at["head.weight"].T + at["head.bias"]
+        logs = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return -logs[np.arange(len(y)), y].mean(), estimated, shares
+
+    # One batch: v of the first loop is the mean of responsibilities under equal weights.
+    weights = np.full(3, 1 / 3)
+    weights = terms(start)[2].mean(axis=0)
+    assert weights.min() > FLOOR
+    np.testing.assert_allclose(state.local["head.weights"].numpy(), weights, atol=1e-12)
+    still_estimated = terms(start)[1]  # sg[p̂]
+    still_preference = weights @ start["head.centres"]  # sg[p]
+
+    def loss(at):
+        task, estimated, _ = terms(at)
+        value = task + ((estimated - still_preference) ** 2).sum(axis=1).mean()
+        if learning == "unified":  # Eq. (6.12)
+            preference = weights @ at["head.centres"]
+            value += gamma * ((still_estimated - preference) ** 2).sum(axis=1).mean()
+        return value
+
+    assert update.metrics["train_loss"] == pytest.approx(loss(start), rel=1e-6)
+    for name in names:
+        slope = np.zeros_like(start[name])
+        for place in np.ndindex(slope.shape):
+            sides = []
+            for step in (1e-5, -1e-5):
+                moved = start[name].copy()
+                moved[place] += step
+                sides.append(loss({**start, name: moved}))
+            slope[place] = (sides[0] - sides[1]) / 2e-5
+        assert np.abs(slope).max() > 1e-4, name
+        found = update.shared[name].numpy() - start[name]
+        np.testing.assert_allclose(found, -lr * slope, atol=1e-8, rtol=1e-5, err_msg=name)
+    if learning == "em":
+        assert torch.equal(update.shared["head.centres"], server.shared["head.centres"])
 
 
 def test_a_fed_classifier_depends_on_the_client():
@@ -183,8 +268,8 @@ def test_training_is_that_of_fedavg_bit_for_bit():
 
 
 def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
-    population = make_population()
-    first, last = federate(make(), population, rounds=2)
+    population = two_worlds()
+    first, last = federate(make(mlp), population, rounds=2)
     assert not first.collected
     members = len(population.partition.members)
     forms = [set(update.extra) for update in last.collected[::members]]
@@ -192,7 +277,7 @@ def test_members_are_asked_when_training_is_over_and_for_statistics_alone():
     heads = {"mass", "weight", "bias"}
     assert forms == [{"mean", "covariance"}, *[sums] * PASSES, *[heads] * HEAD_PASSES]
     told = last.collected[members].extra
-    assert max(t.numel() for t in told.values()) == last.server.shared["head.centres"].numel()
+    assert max(t.numel() for t in told.values()) == last.server.shared["fc2.centres"].numel()
 
 
 def test_numbers_as_targets_have_concepts_and_no_heads():
@@ -261,8 +346,25 @@ def test_concepts_are_the_worlds_and_newcomers_are_mixtures_of_them(mixed):
 
 
 def test_the_number_of_concepts_can_be_asked_for():
-    *_, last = federate(make(concepts=5), make_population(), rounds=1)
+    method = make(concepts=5)
+    *_, last = federate(method, make_population(members=6), rounds=1)
     assert int((last.server.shared["head.shares"] > 0).sum()) == 5
+    assert "because they were asked for" in method.warnings(last.server)[0]
+
+
+def test_alike_clients_have_no_concepts_and_are_told_so():
+    population = make_population(members=6)
+    method = make(mlp)
+    *_, last = federate(method, population, rounds=2)
+    assert not last.server.shared["fc2.shares"].any()
+    (line,) = method.warnings(last.server)
+    assert "Nothing that tells clients apart" in line
+    serving = Serving(last.server, last.info, "label-free")
+    task, x = ClientTask("c0", None), population.data("c0", "test").x
+    chosen = Personalisation("context", (0.25,) * 4)
+    model = replace(serving, chosen=chosen).model(method, population, task)
+    torch.testing.assert_close(method.predict(model, x), model(x), rtol=0, atol=0)
+    assert method.encode(model, x).local.shape == (len(x), 0)
 
 
 def test_without_concepts_yet_weights_are_nothing():

@@ -86,8 +86,15 @@ def test_codes_are_under_equal_weights_and_leave_out_what_is_not_there():
     assert layer.unprejudiced(torch.tensor([[1.0, 0.0]])).tolist() == [[0.5, 0.5]]
 
 
-def test_concepts_take_no_gradient_from_the_preference():
-    layer = ConceptLinear(nn.Linear(2, 1), 2, 3, learns_projection=True, learns_centres=True)
-    layer.preference(layer.shares_of(torch.randn(4, 2))).square().sum().backward()
-    assert layer.centres.grad is None
-    assert layer.projection.grad is not None
+def test_concepts_are_taught_by_the_preference_twice():
+    """In p̂ = Σ s c they are what is added up, and they decide how much of each."""
+    centres = torch.tensor([[-1.0], [3.0]], dtype=torch.float64)
+    layer = ConceptLinear(nn.Linear(1, 1).double(), 1, 2, learns_centres=True)
+    with torch.no_grad():
+        layer.projection.fill_(1.0)
+        layer.projection_bias.zero_()
+        layer.centres.copy_(centres)
+    layer.preference(layer.shares_of(torch.tensor([[1.0]], dtype=torch.float64))).sum().backward()
+    # z = 1 lies in the middle, s = ½ each. ds₁/dc₁ = s₁s₂ · 2ι(z − c₁) = ¼ · 2 with ι = ½, and
+    # p̂ changes by ds₁ (c₁ − c₂): ∂p̂/∂c₁ = ½ + ½ · (−4); by symmetry the same for c₂.
+    assert layer.centres.grad.flatten().tolist() == pytest.approx([-1.5, -1.5])

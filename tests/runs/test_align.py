@@ -11,7 +11,14 @@ from duotone.errors import ConfigError, RunError
 SETTINGS = {
     "data": "planted",
     "model": "cnn",
-    "partition": {"scheme": "iid", "clients": 5, "newcomers": 1, "max_train": 60, "max_test": 30},
+    "partition": {
+        "scheme": "dirichlet",
+        "alpha": 0.1,
+        "clients": 5,
+        "newcomers": 1,
+        "max_train": 60,
+        "max_test": 30,
+    },
     "rounds": 3,
     "curve": (),
     "latents": 30,
@@ -64,6 +71,20 @@ def test_by_default_the_reading_lies_beside_the_run(fedavg):
     assert read.path == fedavg.path.with_name("fedavg-aligned")
     with pytest.raises(RunError, match="never overwrites"):
         duotone.align(fedavg)
+
+
+def test_alike_clients_are_said_to_be_so(tmp_path):
+    alike = {"scheme": "iid", "clients": 6, "max_train": 60, "max_test": 30}
+    settings = {**SETTINGS, "partition": alike}
+    fedavg = duotone.run(settings, method="fedavg", out=tmp_path / "fedavg")
+    with pytest.warns(UserWarning, match="Nothing that tells clients apart was found"):
+        read = duotone.align(fedavg, out=tmp_path / "read")
+    assert read.latents["local"].shape[1] == 0
+    assert not any("_from_local" in name for name in read.summary["scores"])
+    (line,) = read.summary["warnings"]
+    page = read.report().read_text()
+    assert line in page
+    assert "This run has no local code" in page
 
 
 def test_a_layer_that_does_not_exist_is_an_error_and_leaves_nothing(fedavg, tmp_path):

@@ -330,7 +330,7 @@ def align(
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option(help="Dimensions of the local code; by default found by a gap."),
+        typer.Option(help="Dimensions of the local code; by default those that stand out."),
     ] = None,
     out: Annotated[
         Path | None,

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from duotone.federation.alignment import (
     Moments,
+    Scatter,
     chance_level,
     discriminants,
-    pooled,
     rank_at_gap,
 )
 from duotone.models.concepts import fitted_weights, responsibilities
@@ -103,7 +103,7 @@ def best_sharpness(sums: Sums, centres: Tensor) -> Tensor:
 
 
 def discriminant_space(
-    clients: Sequence[Moments], dimensions: int | None, most: int
+    scatter: Scatter, clients: Sequence[Moments], dimensions: int | None, most: int
 ) -> tuple[Tensor, list[Moments]]:
     """Return the directions along which clients differ most, and clients' moments in them.
 
@@ -111,11 +111,11 @@ def discriminant_space(
     is zero.
 
     Args:
+        scatter: Of the clients.
         clients: Number, mean and covariance of each client's hidden vectors.
         dimensions: How many directions; by default those that stand out.
         most: An upper limit.
     """
-    scatter = pooled(clients)
     values, directions = discriminants(scatter)
     # Means of K clients differ in K − 1 directions at most.
     most = min(most, len(clients) - 1, len(values))

@@ -20,10 +20,16 @@ Q                orthogonal in the network; ``AlignedLinear.complement`` for ``L
 and after the last, all members send number, mean and covariance of their hidden vectors, and the
 server finds P. Its buffers are the server's: clients neither train nor average them.
 
-*A theorem.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A step of SGD with output
-gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)) = −lr g zᵀ: exactly what FedAvg does. Momentum,
-weight decay and averaging are linear and change nothing; nor does a new P, if W₁ and W₂ are
-expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone`` keeps V.
+*A theorem, for an orthonormal P.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A
+step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)²) = −lr g zᵀ: exactly what
+FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
+if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
+keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed PPᵀ is no projection, and V
+takes another step. The theorem is silent about that, and it was never run.
+
+*No direction.* The largest λ of clients that differ in nothing is known by chance
+(:func:`duotone.federation.alignment.by_chance`). Where λ is not beyond it there is no local code,
+and the run says so, unless ``rank`` asks for one.
 
 *The shared code* is a complement of P, which fools a linear probe at best, or a bottleneck: a
 probabilistic code of z that is learnt beside the network, from labels, and pays for what it tells
@@ -31,12 +37,13 @@ beyond them (:class:`duotone.models.bottleneck.Bottleneck`).
 
 *Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
 incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
-so that the function jumps.
+so that the function jumps. Its P is orthonormal, too.
 
 *Deviations*, where the printed equations contradict each other: P is made orthonormal before it is
-used (ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d dimensions); scatter is
-divided by the number of samples (the rule diverges without); means are centred (else the mean of
-everything is a direction); statistics are of z and of all members, not of ten that were drawn.
+used (the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
+dimensions); scatter is divided by the number of samples (the rule diverges without); means are
+centred (else the mean of everything is a direction); statistics are of z and of all members, not of
+ten that were drawn.
 """
 
 from __future__ import annotations
@@ -52,14 +59,17 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.alignment import (
+    LEVEL,
     Moments,
     Scatter,
     above_noise,
     budget_of,
+    by_chance,
     chance_level,
     discriminants,
     moments,
     noise_scale,
+    nothing_found,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
@@ -73,6 +83,7 @@ from duotone.federation.hidden import hidden_vectors, layer_after, replace_layer
 from duotone.federation.local import head_inputs, train
 from duotone.federation.method import Method, MethodSettings
 from duotone.models.bottleneck import Bottleneck
+from duotone.seeding import stream
 from duotone.types import (
     ClientData,
     ClientState,
@@ -101,7 +112,7 @@ class FedCDConfig(MethodSettings):
     layer: str | None = None
     """The hidden layer that is read; by default the first linear one that is not the last."""
     rank: int | None = Field(None, ge=1, le=MOST)
-    """Dimensions of the local code; by default where the discriminants fall clearly."""
+    """Dimensions of the local code; by default those that stand out, none if all may be chance."""
     complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
     """The shared code: without the differences of means, at right angles to P, or learnt."""
     bottleneck_weight: float = Field(0.03, ge=0)
@@ -320,10 +331,12 @@ class FedCD(Method):
             for key in ("weight", "local_weight", "basis")
         }
         extra = dict(server.extra)
+        rank, chance = self._rank(scatter, told, info)
+        extra["chance"] = torch.tensor(chance)
         if self.config.variant == "paper":
-            new = self._incremental(scatter, extra, told)
+            new = self._incremental(scatter, extra, rank)
         else:
-            new = self._exact(scatter, params["basis"], told)
+            new = self._exact(scatter, params["basis"], rank)
             params["weight"], params["local_weight"] = expressed(
                 params["weight"], params["local_weight"], params["basis"], new
             )
@@ -350,27 +363,45 @@ class FedCD(Method):
         assert isinstance(layer, AlignedLinear)
         return layer
 
-    def _rank(self, values: Tensor, told: list[Moments]) -> int:
+    def _rank(self, scatter: Scatter, told: list[Moments], info: RoundInfo) -> tuple[int, float]:
+        """Return how many directions there are, and how easily chance makes the first of them."""
+        values, _ = discriminants(scatter)
         # Means of K clients differ in K − 1 directions at most.
         most = min(MOST, len(told) - 1, len(values))
-        return min(self.config.rank or rank_at_gap(values, most, chance_level(told)), most)
+        noise = 0.0
+        if self.config.epsilon is not None:
+            noise = noise_scale(self.config.clip, self._budget(info)) / self.config.clip
+        chance = by_chance(scatter, told, stream(info.seed, "chance", info.round), noise)
+        if self.config.rank is not None:
+            return min(self.config.rank, most), chance
+        found = rank_at_gap(values, most, chance_level(told)) if chance <= LEVEL else 0
+        return min(found, most), chance
 
-    def _exact(self, scatter: Scatter, old: Tensor, told: list[Moments]) -> Tensor:
+    def warnings(self, server: ServerState) -> list[str]:
+        """Say so if nothing that tells clients apart was found."""
+        chance = float(server.extra.get("chance", 0.0))
+        if chance <= LEVEL:
+            return []
+        bases = [tensor for name, tensor in server.shared.items() if name.endswith(".basis")]
+        rank = sum(int(basis.any(dim=0).sum()) for basis in bases)
+        given = (
+            f"The local code has {rank} dimensions because they were asked for."
+            if rank
+            else "The local code has no dimension, and the shared code is the layer itself."
+        )
+        return [nothing_found(chance, given)]
+
+    def _exact(self, scatter: Scatter, old: Tensor, rank: int) -> Tensor:
         """Return P as the solution of Eq. (5.3), orthonormal and turned to the one before."""
-        values, directions = discriminants(scatter)
-        rank = self._rank(values, told)
-        basis = orthonormal(directions[:, :rank])
+        basis = orthonormal(discriminants(scatter)[1][:, :rank])
         before = old[:, old.any(dim=0)]
         if before.shape == basis.shape:
             basis = turned_to(basis, before)
         return _padded(basis)
 
-    def _incremental(
-        self, scatter: Scatter, state: dict[str, Tensor], told: list[Moments]
-    ) -> Tensor:
+    def _incremental(self, scatter: Scatter, state: dict[str, Tensor], rank: int) -> Tensor:
         """Return P = ΨΦ, made orthonormal, after some steps of the rule; keep Ψ and Φ."""
         size = len(scatter.mean)
-        rank = self._rank(discriminants(scatter)[0], told)
         if "psi" not in state or state["phi"].shape[1] != rank:
             state["psi"] = torch.eye(size, dtype=torch.float64)
             state["phi"] = torch.eye(size, rank, dtype=torch.float64)

@@ -26,7 +26,8 @@ without a label. The server learns the members' weights: they follow from the su
 covariance of their hidden vectors; in the directions along which clients differ most (as in FedCD,
 in units of the spread inside a client) a mixture of Gaussians is fitted by EM over all samples:
 first centres from those moments alone, ι by maximum likelihood, then five passes of which each
-member tells sums. The network is bit for bit that of FedAvg.
+member tells sums. The network is bit for bit that of FedAvg. Where nothing tells clients apart
+(:func:`duotone.federation.alignment.by_chance`) there are no concepts, and the run says so.
 
 *Heads by concept.* Beside the finished network members learn what each concept adds to the last
 layer. They are off, and :mod:`duotone.federation.personalise` turns them on if members vote for it:
@@ -34,9 +35,10 @@ then a client's weights, found without a label, change its answers.
 
 ``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
 p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
-``unified`` Algorithm 9 (gradients). With the printed defaults concepts collapse or say nothing:
-ι = 0.1 makes responsibilities uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is
-smallest where every sample has the same p̂. :class:`Monitors` find that and say so.
+``unified`` Algorithm 9 (gradients, Eq. (6.12)). In 20 rounds with the printed ι and κ concepts
+collapsed or said little (the thesis prints no number of rounds): ι = 0.1 makes responsibilities
+nearly uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is smallest where every
+sample has the same p̂. :class:`Monitors` find that and say so.
 
 *Deviations.* Where the thesis is silent: concepts start as standard normal draws, v uniform, S, C
 and N empty in each round; l_p has weight 1. Eq. (6.1) is computed in logarithms and v has a floor.
@@ -55,8 +57,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.alignment import (
+    LEVEL,
     Moments,
+    Scatter,
+    by_chance,
     moments,
+    nothing_found,
     pooled,
 )
 from duotone.federation.concept_heads import learn_heads, mean_heads
@@ -396,7 +402,13 @@ class FedVC(Method):
         name = self._name(self.module(info.data))
         if self._finds_directions(info):
             told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
-            return _with(server, name, self._first_concepts(told, info))
+            scatter = pooled(told)
+            chance = by_chance(scatter, told, stream(info.seed, "chance", info.round))
+            server = ServerState(server.shared, {**server.extra, "chance": torch.tensor(chance)})
+            is_asked = self.config.dimensions or self.config.concepts
+            if chance > LEVEL and not is_asked:
+                return server
+            return _with(server, name, self._first_concepts(scatter, told, info))
         if self._learns_heads(info):
             return _with(
                 server, f"{name}.heads", mean_heads([update.extra for update in collected])
@@ -418,15 +430,17 @@ class FedVC(Method):
         new = _with(server, name, found)
         return ServerState(new.shared, {**new.extra, **extra})
 
-    def _first_concepts(self, told: list[Moments], info: RoundInfo) -> dict[str, Tensor]:
+    def _first_concepts(
+        self, scatter: Scatter, told: list[Moments], info: RoundInfo
+    ) -> dict[str, Tensor]:
         """Return the space of concepts, and concepts to start EM from."""
-        inward, placed = discriminant_space(told, self.config.dimensions, MOST)
+        inward, placed = discriminant_space(scatter, told, self.config.dimensions, MOST)
         concepts = self.config.concepts or len(inward) + 1
         centres = first_centres(placed, concepts, stream(info.seed, "concepts"))
         projection = _padded(inward, MOST, inward.shape[1])
         return {
             "projection": projection,
-            "projection_bias": -(projection @ pooled(told).mean),
+            "projection_bias": -(projection @ scatter.mean),
             "centres": _padded(centres, MOST + 1, MOST),
             "sharpness": torch.tensor(0.5, dtype=torch.float64),  # spread inside clients is one
             "shares": _padded(torch.full((concepts, 1), 1 / concepts).double(), MOST + 1, 1)[:, 0],
@@ -438,16 +452,21 @@ class FedVC(Method):
         return {f"concepts.{n}": float(server.extra[n]) for n in names if n in server.extra}
 
     def warnings(self, server: ServerState) -> list[str]:
-        """Return what the monitors complain of."""
+        """Say if nothing that tells clients apart was found, and what the monitors complain of."""
         found = self.monitors(server).values()
-        return Monitors(*found).complaints() if found else []
+        lines = Monitors(*found).complaints() if found else []
+        chance = float(server.extra.get("chance", 0.0))
+        if chance <= LEVEL:
+            return lines
+        asked_for = "There are concepts because they were asked for."
+        return [nothing_found(chance, asked_for if found else "So there are no concepts."), *lines]
 
     # -- what is read
 
     def predict(self, model: nn.Module, x: Tensor) -> Tensor:
         """Return the network's scores, with what concepts add to them if that is turned on."""
         layer, last = self._layer(model), model.get_submodule(self.head)
-        if layer.heads is None or not layer.heads.on:
+        if layer.heads is None or not layer.heads.on or not layer.shares.any():
             return super().predict(model, x)
         scores, (hidden, features) = seen_by(model, (layer, last), x)
         more: Tensor = layer.heads(features.flatten(1), layer.shares_of(hidden.flatten(1)))

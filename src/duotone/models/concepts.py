@@ -155,16 +155,12 @@ class ConceptLinear(nn.Linear):
         return nn.functional.linear(z, self.projection, self.projection_bias)
 
     def shares_of(self, z: Tensor) -> Tensor:
-        """Return how much of each input belongs to each concept, for whoever uses the model.
-
-        Concepts are not taught by it.
-        """
-        centres = self.centres.detach()
-        return responsibilities(self.places(z), centres, self.sharpness, self.weights)
+        """Return how much of each input belongs to each concept, for whoever uses the model."""
+        return responsibilities(self.places(z), self.centres, self.sharpness, self.weights)
 
     def preference(self, shares: Tensor) -> Tensor:
-        """Return p̂ = Σ s c of samples; concepts are not taught by it either."""
-        return shares @ self.centres.detach()
+        """Return p̂ = Σ s c of samples."""
+        return shares @ self.centres
 
     @torch.no_grad()
     def fit(self, z: Tensor) -> None:

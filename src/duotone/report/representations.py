@@ -353,7 +353,7 @@ def map_section(subject: Subject) -> Section | None:
     for part in ("shared", "local"):
         code = comparable(latents, part)
         if code.shape[1] == 0:
-            blocks.append(Note(f"This method has no {part} code, so there is no map of it."))
+            blocks.append(Note(f"This run has no {part} code, so there is no map of it."))
         elif not is_alive(code):
             blocks.append(Note(f"The {part} code is the same for every sample: it is dead."))
         elif f"common_{part}" in latents:

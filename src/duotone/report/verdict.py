@@ -218,7 +218,7 @@ def _local(found: Evidence) -> Sentence:
         else "no parameter stays with a client either"
     )
     if found.widths is not None and found.widths["local"] == 0:
-        return _about("local", f"This method has no local code; {kept}")
+        return _about("local", f"This run has no local code; {kept}")
     if found.is_dead:
         return _about(
             "local",

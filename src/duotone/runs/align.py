@@ -42,13 +42,16 @@ def align(
 ) -> Run:
     """Split a hidden layer of a trained model by what tells clients apart.
 
-    The model stays as it is. Training by FedCD is training by FedAvg, so the reading of a FedAvg
-    run is a FedCD run, and that is what is written: with codes, scores and a report like any other.
+    The model stays as it is. With an orthonormal P, training by FedCD is training by FedAvg, so the
+    reading of a FedAvg run is a FedCD run, and that is what is written: with codes, scores and a
+    report like any other. If nothing that tells clients apart is found, a message says so, and the
+    local code has no dimension.
 
     Args:
         run: A finished run of a method whose clients share the whole model, or its folder.
         layer: The hidden layer; by default the first linear one that is not the last.
-        rank: Dimensions of the local code; by default where the discriminants fall clearly.
+        rank: Dimensions of the local code; by default those that stand out, none if chance explains
+            them.
         out: The folder to make; by default that of the run with ``-aligned`` behind its name.
         method: The method again, if it was made in Python.
         data: The data again, likewise.

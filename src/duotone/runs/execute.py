@@ -183,9 +183,6 @@ def _train(
                         plan.method, serving, config.curve, found, population, store, backend
                     )
                 rows += found
-            if number == config.rounds:
-                for line in plan.method.warnings(result.server):
-                    say(line)
             size, crc = folder.append_metrics(rows, crc)
             notes = {
                 "config": store.last.notes["config"],
@@ -202,6 +199,9 @@ def _train(
                 observer.round_committed(Progress(number, config.rounds, scores, is_due))
             if stop_requested() and number < config.rounds:
                 raise Interrupted
+        # Not in the loop: the rounds of a run that is only read (`align`) are over.
+        for line in plan.method.warnings(store.server()):
+            say(line)
         _finish(folder, plan, store, clients, backend, shelf)
 
 
