@@ -94,6 +94,8 @@ class FedDVAConfig(MethodSettings):
     """The same in the first quarter of the rounds (duotone only); by default 0.1, or β itself."""
     xi: float | None = Field(None, ge=0)
     """Nats c is nearer to its client than to all; by default log 4, 8 per dimension, or 0.5."""
+    constraint: bool = True
+    """Whether `xi` is asked for (Ineq. 5); if not, R_c is what the variant has beside it."""
     classify: Literal["probe", "tune"] = "probe"
     """Whether labels train the head alone, or the encoder of z as well (late, if they are few)."""
     heads: Literal["shared", "local"] = "shared"
@@ -380,6 +382,8 @@ class FedDVA(Method):
     def _regulariser(self, q_c: Gaussian, c: Tensor) -> Tensor:
         """Return the variant's R_c."""
         to_all = kl_to_standard(q_c)
+        if not self.config.constraint:
+            return (kl_to_centre(q_c) if self.config.variant == "code" else to_all).mean()
         if self.config.variant == "duotone":
             return constrained(kl_to_batch(q_c, c).mean(), to_all.mean(), self.xi)
         bound = kl_to_batch_bound(q_c)
