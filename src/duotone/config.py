@@ -59,7 +59,7 @@ class RunConfig(Settings):
     evaluate_clients: int | None = Field(None, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
     labels: int | None = Field(None, ge=1)
-    """Training samples per client with a label; by default all. Only feddva uses the others."""
+    """Training samples per client with a label; by default all. Generative methods use the rest."""
     newcomers: Literal["auto", "zero-shot", "label-free", "few-shot"] = "auto"
     """What newcomers start from; auto is the best the method can use."""
     personalise: Literal["none", "prior", "norm", "context", "auto"] = "none"
