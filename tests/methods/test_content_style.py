@@ -138,6 +138,17 @@ def test_the_paper_is_the_sum_of_both_losses():
     assert value == pytest.approx(float(expected), rel=1e-5)
 
 
+def test_all_terms_are_added_with_their_weights():
+    settings = {"alpha": 2.5, "swap": 3.0, "restyle": "none", "push": 0.0, "noise": 0.0}
+    model, value = loss_of(X, Y, **settings)
+    with torch.no_grad():
+        content, manner = model.content(X), model.mapping(model.style(X))
+        pixels = 2 * (model.decoder(content, manner) - X)
+        swapped = model.decoder(content, torch.cat([manner[-1:], manner[:-1]]))
+        classes = cross_entropy(model(X), Y) + 3.0 * cross_entropy(model(swapped), Y)
+    assert value == pytest.approx(float(classes + 2.5 * pixels.square().mean()), rel=1e-4)
+
+
 def test_swaps_train_what_is_asked_about_the_picture_and_not_what_draws_it():
     model, _ = loss_of(X, Y, **{**PLAIN, "swap": 1.0})
     for name, parameter in model.named_parameters():

@@ -117,6 +117,34 @@ def test_the_pull_reaches_both_players_and_the_head():
     assert bool(((own(after)["head.bias"] - server.shared["head.bias"]).abs() < 0.0999).all())
 
 
+@pytest.mark.parametrize(("prox", "global_prox"), [(4.0, 0.0), (0.0, 6.0), (4.0, 6.0)])
+def test_both_players_minimise_their_own_loss_plus_half_the_squared_distance(
+    prox, global_prox, monkeypatch
+):
+    method = make(prox=prox, global_prox=global_prox, lens="plain")
+    monkeypatch.setattr(method, "_judging_loss", lambda *_: torch.tensor(2.0))
+    monkeypatch.setattr(method, "_reading_loss", lambda *_: torch.tensor(3.0))
+    monkeypatch.setattr(method, "_drawing_loss", lambda *_, **__: torch.tensor(5.0))
+    found, sizes = [], []
+
+    def step(_, parameters, loss):
+        found.append(float(loss.detach()))
+        sizes.append(sum(p.numel() for p in parameters))
+        with torch.no_grad():
+            for p in parameters:
+                p.add_(0.1)
+
+    monkeypatch.setattr("duotone.federation.adversarial._descend", step)
+    data = POPULATION.data("c0").first(8)  # a batch of four for each of the two GANs
+    first_turn(method, data)
+    judging, drawing = sizes[:2]
+    assert sizes == [judging, drawing] * 2
+    expected = []
+    for strength in (global_prox, prox):  # each GAN starts where it is pulled to
+        expected += [2 + 3, 5 + strength / 2 * 0.1**2 * judging]
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
 def test_fedprox_pulls_the_shared_gan_and_leaves_the_own_one():
     data = POPULATION.data("c0")
     distances, kept = [], []

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from by_numpy import nats, surprise
 from federations import make_population
 
 from duotone.errors import ConfigError
@@ -101,6 +103,138 @@ def test_the_second_encoder_bends_nothing_in_the_first():
     q_c.mean.sum().backward()
     assert model.plane.weight.grad is not None
     assert all(p.grad is None for p in model.encoder_z.parameters())
+
+
+# -- the sum of all terms, worked with NumPy
+
+
+def among_pairs(q):
+    """The mean over j of KL(q_i‖q_j), as Eq. (26) is printed."""
+    mean, deviation = q.mean.numpy()[:, None], q.std.numpy()[:, None]
+    ratio = (deviation / deviation.swapaxes(0, 1)) ** 2
+    gap = ((mean - mean.swapaxes(0, 1)) / deviation.swapaxes(0, 1)) ** 2
+    return (gap - np.log(ratio) + ratio - 1).sum(axis=2).mean(axis=1) / 2
+
+
+def among_mixture(q, c):
+    """log q_i(c_i) − log mean_j q_j(c_i)."""
+    mean, deviation = q.mean.numpy(), q.std.numpy()
+    gap = ((c.numpy()[:, None] - mean) / deviation) ** 2
+    density = np.exp(-gap / 2).prod(axis=2) / deviation.prod(axis=1)
+    return np.log(np.diag(density) / density.mean(axis=1))
+
+
+def regulariser(variant, xi, q, c):
+    if variant == "duotone":
+        return max(xi + among_mixture(q, c).mean(), nats(q).mean())
+    if variant == "paper":
+        return np.maximum(xi + among_pairs(q), nats(q)).mean()
+    centred = Gaussian(q.mean - q.mean.mean(dim=0), q.log_variance)
+    return (nats(centred) + np.maximum(xi + among_pairs(q) - nats(q), 0)).mean()
+
+
+def pixel_nats(logits, x):
+    p = 1 / (1 + np.exp(-logits.double().numpy()))
+    x = x.double().numpy()
+    return -(x * np.log(p) + (1 - x) * np.log(1 - p)).sum(axis=(1, 2, 3)).mean()
+
+
+def spread_codes(model):
+    """Codes that differ, so that no term of the loss is near 0."""
+    with torch.no_grad():
+        for encoder in (model.encoder_z, model.encoder_c):
+            encoder.mean.weight.mul_(20)
+            encoder.log_variance.bias.sub_(1)
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper", "code"])
+@pytest.mark.parametrize("xi", [0.0, 50.0])  # slack for some or all, binding for all
+def test_the_loss_is_pixels_plus_alpha_times_z_plus_beta_times_c(variant, xi):
+    method = make(variant=variant, xi=xi, alpha=0.7)
+    torch.manual_seed(0)
+    model, x = method.build(SMALL), torch.rand(6, 1, 8, 8)
+    spread_codes(model)
+    torch.manual_seed(1)
+    found = float(method._loss(model, x, 3.0).detach())
+    torch.manual_seed(1)
+    with torch.no_grad():
+        q_z, z, q_c = model.encode(x, sample=True)
+        c = q_c.sample()
+        pixels = pixel_nats(model.decoder(z, c), x)
+    of_z, of_c = nats(q_z).mean(), regulariser(variant, xi, q_c, c)
+    assert min(of_z, of_c) > 0.5
+    assert found == pytest.approx(pixels + 0.7 * of_z + 3.0 * of_c, rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper", "code"])
+def test_without_the_constraint_c_is_held_to_its_prior_or_to_the_clients_centre(variant):
+    method = make(variant=variant, xi=50.0, constraint=False)
+    model, x = method.build(SMALL), torch.rand(6, 1, 8, 8)
+    spread_codes(model)
+    with torch.no_grad():
+        _, _, q = model.encode(x, sample=True)
+        found = float(method._regulariser(q, q.sample()))
+    centre = q.mean.mean(dim=0) if variant == "code" else 0.0
+    assert found == pytest.approx(nats(Gaussian(q.mean - centre, q.log_variance)).mean(), rel=1e-4)
+
+
+def test_where_c_is_noise_it_costs_nothing():
+    method = make(variant="code", alpha=0.7)
+    model, x = method.build(SMALL), torch.rand(6, 1, 8, 8)
+    spread_codes(model)
+    torch.manual_seed(1)
+    found = float(method._loss(model, x, None).detach())
+    torch.manual_seed(1)
+    with torch.no_grad():
+        q_z, z, q_c = model.encode(x, sample=True)
+        pixels = pixel_nats(model.decoder(z, torch.randn_like(q_c.mean)), x)
+    assert found == pytest.approx(pixels + 0.7 * nats(q_z).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("classify", "weight"), [("probe", 1.0), ("tune", 30.0)])
+@pytest.mark.parametrize("variant", ["duotone", "paper", "code"])
+def test_labels_add_their_loss_to_that_of_the_images(variant, classify, weight, monkeypatch):
+    method = make(variant=variant, classify=classify, label_weight=30.0)
+    data = make_population().data("c0")
+    info = RoundInfo(1, 4, 0, data.info)
+    server = method.start(info)
+    losses = []
+    monkeypatch.setattr(
+        "duotone.methods.feddva.train",
+        lambda model, *_, loss, phase, **__: losses.append((model, loss, phase)) or 0.0,
+    )
+    method.client_update(server, method.adapt(server, None, None, info), data, info)
+    model, loss, phase = losses[-1]  # the one that trains the head
+    torch.manual_seed(1)
+    found = float(loss(model, data.x[:6], data.y[:6]).detach())
+    torch.manual_seed(1)
+    images = float(method._loss(model, data.x[:6], method.beta(info)).detach())
+    rows = torch.randint(
+        len(data), (32,), generator=info.generator("client", "c0", f"{phase}-labels")
+    )
+    with torch.no_grad():
+        _, z, q_c = model.encode(data.x[rows], sample=True)
+        scores = model.head(torch.cat([z, q_c.sample()], dim=1))
+    expected = images + weight * surprise(scores, data.y[rows])
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_batch_of_codes_tells_less_than_the_whole_client():
+    """`kl_client` is at most the log of the batch, and below the truth before that."""
+    torch.manual_seed(0)
+    count, deviation = 100_000, 0.05
+    means = torch.randn(count, 1)
+    truth = 0.5 * math.log(1 + 1 / deviation**2)  # 3.00 nats, of one Gaussian among them all
+    found = []
+    for batch in (32, 64, 256):
+        values = []
+        for some in means.split(batch)[:200]:
+            q = Gaussian(some, torch.full_like(some, 2 * math.log(deviation)))
+            values.append(float(kl_to_batch(q, q.sample()).mean()))
+        found.append(sum(values) / len(values))
+        assert found[-1] < min(truth, math.log(batch))
+    assert found == sorted(found)
+    assert found == pytest.approx([2.57, 2.76, 2.92], abs=0.05)
 
 
 # -- what is shared and what is local

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from by_numpy import twins
 from federations import make_population
 
 from duotone.errors import ConfigError
@@ -215,6 +218,65 @@ def gradients(loss, model):
         for name, p in model.named_parameters()
         if p.grad is not None and bool(p.grad.abs().sum() > 0)
     }
+
+
+@pytest.mark.parametrize("variant", ["duotone", "paper"])
+def test_discriminators_minimise_both_hinges_plus_lambda_times_twins(variant):
+    method, population = make(variant=variant, contrast=0.3), make_population()
+    model, _ = loaded(method, population)
+    again, data = copy.deepcopy(model), population.data("c0")  # spectral norm moves when it is used
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        found = float(method._judging_loss(model, data.x[:8], data.y[:8], 4, None, generator))
+        generator.manual_seed(0)
+        draws = method.draw(again, 4, generator)
+        some = torch.arange(8)
+        drawn = again.draw(draws.content[some // 2], draws.style[(some + 1) // 2 % 4])
+        seen = torch.cat([data.x[:8], drawn])
+        seen = seen + 0.01 * torch.randn(seen.shape, generator=generator)
+        features = again.content(seen), again.style(seen)
+        judges = again.content, again.style
+        scores = [d.judge(f).double().numpy() for d, f in zip(judges, features, strict=True)]
+        codes = [d.projector(f[8:]) for d, f in zip(judges, features, strict=True)]
+    hinges = sum(np.maximum(1 - s[:8], 0).mean() + np.maximum(1 + s[8:], 0).mean() for s in scores)
+    contrast = twins(codes[0][0::2], codes[0][1::2]) + twins(codes[1][1::2], codes[1][[2, 4, 6, 0]])
+    assert min(hinges, contrast) > 0.1
+    assert found == pytest.approx(hinges + 0.3 * contrast, rel=1e-3)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_generator_minimises_minus_what_both_discriminators_say(alone):
+    method, population = make(), make_population()
+    model, _ = loaded(method, population)
+    again, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        found = float(method._drawing_loss(model, 8, None, generator, by_style_alone=alone))
+        generator.manual_seed(0)
+        draws = method.draw(again, 8, generator)
+        drawn = again.draw(draws.content, draws.style)
+        drawn = drawn + 0.01 * torch.randn(drawn.shape, generator=generator)
+        by_style = float(again.style.judge(again.style(drawn)).mean())
+        by_content = float(again.content.judge(again.content(drawn)).mean())
+    assert min(abs(by_style), abs(by_content)) > 1e-3
+    assert found == pytest.approx(-by_style if alone else -by_style - by_content, rel=1e-4)
+
+
+def test_each_player_steps_along_its_own_sum(monkeypatch):
+    method, population = make(batch_size=24), make_population()
+    model, info = loaded(method, population)
+    monkeypatch.setattr(method, "_judging_loss", lambda *_: torch.tensor(2.0))
+    monkeypatch.setattr(method, "_reading_loss", lambda *_: torch.tensor(3.0))
+    monkeypatch.setattr(method, "_drawing_loss", lambda *_, **__: torch.tensor(5.0))
+    steps = []
+    monkeypatch.setattr(
+        "duotone.federation.adversarial._descend",
+        lambda _, parameters, loss: steps.append((len(parameters), float(loss))),
+    )
+    method._play(model, population.data("c0"), info, pull=lambda: torch.tensor(7.0))
+    assert [loss for _, loss in steps] == [2 + 3 + 7, 5 + 7]
+    steps.clear()
+    method._play(model, population.data("c0"), info)
+    assert [loss for _, loss in steps] == [2 + 3, 5]
 
 
 def test_the_discriminators_loss_reaches_no_generator_and_the_generators_reaches_the_vectorizer():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from by_numpy import nats, surprise, twins
 from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
@@ -121,6 +122,45 @@ def gradients(loss, model):
         for name, p in model.named_parameters()
         if p.grad is not None and bool(p.grad.abs().sum() > 0)
     }
+
+
+@pytest.mark.parametrize("style", ["inferred", "drawn"])
+def test_the_loss_is_pixels_plus_beta_times_nats_plus_the_head_plus_lambda_times_twins(
+    style, monkeypatch
+):
+    method, population = make(style=style, beta=5.0, contrast=0.3), make_population()
+    model, info = loaded(method, population)
+    data = population.data("c0")
+    losses = []
+    monkeypatch.setattr(
+        "duotone.methods.padpaf_vae.train", lambda *_, loss, **__: losses.append(loss) or 0.0
+    )
+    method._fit(model, data, info)
+    with torch.no_grad():
+        for encoder in (model.content, model.style):  # so that no term is near 0
+            encoder.mean.weight.mul_(5)
+        x, y = data.x[:8], data.y[:8]
+        torch.manual_seed(1)
+        found = float(losses[0](model, x, y))
+        torch.manual_seed(1)
+        content, of_style = model.encode(x)
+        z = torch.randn_like(of_style.mean) if style == "drawn" else of_style.sample()
+        pixels = (model.draw(content.sample(), z) - x).double().numpy()
+        labels = surprise(model.head(content.mean), y)
+        draws = method.draw(model, 4, info.generator("client", "c0", "train-draws"))
+        # (c0, s0), (c0, s1), (c1, s1), …
+        some = torch.arange(8) // 2
+        drawn = model.draw(draws.content[some], draws.style[(torch.arange(8) + 1) // 2 % 4])
+        pair = [
+            part.projected(q)
+            for part, q in zip((model.content, model.style), model.encode(drawn), strict=True)
+        ]
+    both = nats(content).mean() + nats(of_style).mean()
+    divergences = model.content.mean.out_features / x[0].numel() * both
+    contrast = twins(pair[0][0::2], pair[0][1::2]) + twins(pair[1][1::2], pair[1][[2, 4, 6, 0]])
+    assert min(5.0 * divergences, labels, contrast) > 0.1
+    expected = (pixels**2).mean() + 5.0 * divergences + labels + 0.3 * contrast
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_only_an_inferred_style_hears_from_the_reconstruction():

@@ -50,11 +50,14 @@ what is left, and another client's lens on top is a re-styled image (:meth:`PaDP
 Algorithm 2 is there for images of which no stroke may be left, and where there is no lens: content
 latents are found by a network that learns from what the source itself draws.
 
-*Deviations* in both variants: networks are a few times smaller; discriminators see places (a linear
-layer on all features instead of their mean), without which digits take longer; the label's vector
-goes into the content latent and through a linear map into every normalisation, where a table per
-label is not learnt in hundreds of steps; Adam starts afresh in every round; the server averages
-(``server_optimizer=adam`` is the paper's).
+*Deviations* in both variants: the paper's networks are ResNets, these are a few times smaller and
+plain convolutions without residual blocks; discriminators see places (a linear layer on all
+features instead of their mean), without which digits take longer; the label's vector goes into the
+content latent and through a linear map into every normalisation, where a table per label is not
+learnt in hundreds of steps; Adam starts afresh in every round; the server averages
+(``server_optimizer=adam`` is the paper's). Of Algorithm 2 there is Z^c alone: no Z^s finds a style
+latent for an image, so none is reconstructed from both latents (Fig. 15b). Runs are short: of the
+paper's 300 rounds ``variant=paper`` was run for 8, and nothing is known of longer ones.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ that the style encoder never learns what helps to reconstruct; here it comes fro
 keeps it. The style vectorizer is given a latent with its length, for a mean is shorter than a draw
 around it. As in ``padpaf`` there is a lens, which is fitted to a client's images and taken off
 before content is encoded (``lens = "none"`` for the paper's generator), the networks are a few
-times smaller, Adam starts afresh in every round, and the server averages.
+times smaller and have no residual blocks, Adam starts afresh in every round, and the server
+averages. The longest run had 16 rounds, the paper's 100.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class DualVAE(nn.Module):
         """
         q_z = self.encoder_z(x)
         z = q_z.sample() if sample else q_z.mean
-        # Detached: z must not be bent to help c.
+        # Detached in every variant, as in the authors' code: z must not be bent to help c.
         plane = self.plane(z.detach()).view(len(x), 1, *x.shape[2:])
         return q_z, z, self.encoder_c(torch.cat([x, plane], dim=1))
 

@@ -200,7 +200,7 @@ def _train(
             if stop_requested() and number < config.rounds:
                 raise Interrupted
         # Not in the loop: the rounds of a run that is only read (`align`) are over.
-        for line in plan.method.warnings(store.server()):
+        for line in plan.method.warnings(store.last.server()):
             say(line)
         _finish(folder, plan, store, clients, backend, shelf)
 
