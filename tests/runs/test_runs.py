@@ -358,6 +358,22 @@ def test_a_client_whose_model_answers_nan_has_no_score_and_the_run_goes_on(
     assert np.isfinite(run.latents["shared"]).all()
 
 
+def test_what_a_client_calls_its_accuracy_is_not_its_score(finished, tmp_path, monkeypatch):
+    kind = METHODS.load("local")
+    honest = kind.client_update
+
+    def boasting(self, server, client, data, info):
+        update, state = honest(self, server, client, data, info)
+        boast = {"accuracy": 1.0, "val_accuracy": 1.0, "auc@5": 1.0, "mine": 0.5}
+        return replace(update, metrics={**update.metrics, **boast}), state
+
+    monkeypatch.setattr(kind, "client_update", boasting)
+    run = duotone.run(small(), out=tmp_path / "r")
+    assert run.summary == finished.summary
+    assert "mine" in set(run.metrics["metric"])
+    assert "auc@5" not in set(run.metrics["metric"])
+
+
 def test_two_processes_cannot_work_on_one_run(finished):
     with finished.folder.locked():
         found = []

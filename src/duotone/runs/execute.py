@@ -17,6 +17,7 @@ import polars as pl
 from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
 from duotone.evaluation.concepts import concept_sheet
 from duotone.evaluation.curve import newcomer_curve
+from duotone.evaluation.metrics import DIRECTIONS
 from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.sheets import Sheet, sample_tiles
 from duotone.evaluation.summary import (
@@ -277,7 +278,7 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
         (
             update.client,
             {
-                **update.metrics,
+                **{name: value for name, value in update.metrics.items() if _is_own(name)},
                 "bytes_down": result.sent_bytes,
                 "bytes_up": size_in_bytes(update.shared) + size_in_bytes(update.extra),
             },
@@ -302,6 +303,11 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
         for client, found in facts
         for name, value in sorted(found.items())
     ]
+
+
+def _is_own(metric: str) -> bool:
+    """Say whether a client may call a number so: what evaluation measures is not its to say."""
+    return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
 
 
 def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
