@@ -718,7 +718,8 @@ def test_pictures_of_samples_and_of_concepts_are_both_kept(tmp_path, monkeypatch
         "measure_made",
         lambda *_: Made({}, [drawn], swaps=None, generation=None, restyled=None),
     )
-    run = duotone.run(small("fedvc", rounds=1, model=None, latents=20), out=tmp_path / "r")
+    settings = small("fedvc", rounds=1, model=None, latents=20, style="padpaf4")
+    run = duotone.run(settings, out=tmp_path / "r")
     told = json.loads((run.path / "figures" / "figures.json").read_text())
     assert [picture["section"] for picture in told] == ["swaps", "concepts"]
     assert all((run.path / "figures" / picture["file"]).exists() for picture in told)

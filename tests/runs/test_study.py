@@ -221,7 +221,7 @@ def test_a_try_that_diverges_cannot_win(tmp_path):
     study = duotone.study(searched, tmp_path / "s", [Watch()])
     (entry,) = study.results["entries"]
     assert entry["chosen"] == {"lr": 0.1}
-    assert "refused" in entry["search"][0]["error"]
+    assert "nobody sent a usable update" in entry["search"][0]["error"]
     assert study.failed == {}, "the entry has its run"
 
 
