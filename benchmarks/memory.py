@@ -19,7 +19,7 @@ from duotone.federation.backends.processes import Processes
 from duotone.federation.engine import federate
 from duotone.federation.method import MethodSettings
 from duotone.federation.store import FolderStore
-from duotone.models.classifiers import cnn
+from duotone.networks.classifiers import cnn
 from workloads import WORKERS, LocalHead, make_population
 
 CLIENTS = (100, 1_000, 10_000)

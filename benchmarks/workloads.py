@@ -28,8 +28,8 @@ from duotone.federation.engine import federate
 from duotone.federation.local import Loss, task_loss, train
 from duotone.federation.method import Method, MethodSettings
 from duotone.federation.store import FolderStore
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import cnn
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import cnn
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.seeding import stream
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState

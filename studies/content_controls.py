@@ -24,8 +24,8 @@ from duotone.evaluation.judges import train_judges
 from duotone.evaluation.probes import train_probes
 from duotone.evaluation.questions import Question
 from duotone.federation.backends import ClientTask
-from duotone.methods.content_style import ContentStyleFL
-from duotone.models.content_style import ContentStyle
+from duotone.methods.content_style.content_networks import ContentStyle
+from duotone.methods.content_style.content_style import ContentStyleFL
 from duotone.runs import load_run, plan_run
 from duotone.runs.serving import last_serving
 from duotone.types import Latents, Params

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from duotone.federation.alignment import Scatter, orthonormal
-from duotone.methods.fedcd import MOST, FedCD
-from duotone.models.thesis import ThesisCNN
+from duotone.methods.concepts.alignment import Scatter, orthonormal
+from duotone.methods.concepts.fedcd import MOST, FedCD
+from duotone.networks.thesis import ThesisCNN
 from duotone.types import DataInfo
 
 

@@ -34,8 +34,8 @@ from duotone.evaluation.sheets import Images, manifold_sheet, pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.method import Decodes
-from duotone.methods.content_style import ContentStyleFL, pushed
-from duotone.models.content_style import ContentStyle
+from duotone.methods.content_style.content_networks import ContentStyle
+from duotone.methods.content_style.content_style import ContentStyleFL, pushed
 from duotone.report.maps import code_maps
 from duotone.runs import load_run, plan_run
 from duotone.runs.backend import make_backend

@@ -22,8 +22,8 @@ from sklearn.linear_model import LogisticRegression
 from duotone.data import load_dataset
 from duotone.evaluation.probes import Scaling
 from duotone.federation.backends import ClientTask
-from duotone.methods.padpaf import PaDPaF
-from duotone.models.style_gan import ContentStyleGAN
+from duotone.methods.padpaf.padpaf import PaDPaF
+from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.runs import load_run, plan_run
 from duotone.runs.serving import last_serving
 from duotone.types import ClientData

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from duotone.federation.local import task_loss
-from duotone.methods.content_style import ContentStyleConfig, ContentStyleFL
-from duotone.models.content_style import ContentStyle
+from duotone.methods.content_style.content_networks import ContentStyle
+from duotone.methods.content_style.content_style import ContentStyleConfig, ContentStyleFL
 
 
 class PushedPixelsConfig(ContentStyleConfig):

@@ -48,13 +48,18 @@ def test_what_a_method_and_the_rounds_need_is_there():
 
 @pytest.mark.parametrize(
     "before",
-    ["", "import duotone.methods.fedavg", "import duotone.runs", "import duotone.cli.looking"],
+    [
+        "",
+        "import duotone.methods.baselines.fedavg",
+        "import duotone.runs",
+        "import duotone.cli.looking",
+    ],
 )
 def test_a_name_is_the_same_object_whatever_was_imported_before(before):
     code = (
         f"import importlib\n{before or 'pass'}\nimport duotone\n"
         "first = {name: getattr(duotone, name) for name in duotone.__all__}\n"
-        "import duotone.methods.fedavg, duotone.report\n"
+        "import duotone.methods.baselines.fedavg, duotone.report\n"
         "for name, path in duotone._WHERE.items():\n"
         "    module, _, attribute = path.partition(':')\n"
         "    meant = importlib.import_module(module)\n"

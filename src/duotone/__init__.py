@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Restyles,
     )
     from duotone.methods import METHODS
-    from duotone.models import MODELS
+    from duotone.networks import MODELS
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
     from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
@@ -83,7 +83,7 @@ _WHERE = {
     "Interrupted": "duotone.runs:Interrupted",
     "Latents": "duotone.types:Latents",
     "METHODS": "duotone.methods:METHODS",
-    "MODELS": "duotone.models:MODELS",
+    "MODELS": "duotone.networks:MODELS",
     "MemoryStates": "duotone.federation.engine:MemoryStates",
     "Method": "duotone.federation.method:Method",
     "MethodSettings": "duotone.federation.method:MethodSettings",

@@ -2,7 +2,7 @@
 
 A registry maps a name to ``"module:attribute"``. Looking at the names imports nothing, so the
 command line can list forty methods without loading torch. Plug-ins add names through the entry
-point groups ``duotone.methods``, ``duotone.models`` and so on.
+point groups ``duotone.methods``, ``duotone.networks`` and so on.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import CollectJob, MemoryStates, TrainJob, federate
 from duotone.federation.method import as_network
 from duotone.methods import METHODS
-from duotone.models.classifiers import cnn_bn
+from duotone.networks.classifiers import cnn_bn
 from duotone.types import ClientState, ClientUpdate
 
 EVERY = sorted(METHODS)

@@ -17,8 +17,8 @@ from federations import make_population
 from duotone.federation.engine import federate
 from duotone.federation.method import as_network
 from duotone.methods import METHODS
-from duotone.methods.fedrep import FedRep
-from duotone.models.classifiers import cnn_bn
+from duotone.methods.baselines.fedrep import FedRep
+from duotone.networks.classifiers import cnn_bn
 from duotone.types import ClientUpdate, RoundInfo
 
 # -- what is whose, by the papers

@@ -13,7 +13,7 @@ from torch import nn
 from duotone.config import RunConfig
 from duotone.federation.method import MethodSettings
 from duotone.methods import METHODS
-from duotone.models.classifiers import cnn_bn
+from duotone.networks.classifiers import cnn_bn
 from duotone.partition import SCHEMES
 from duotone.types import DataInfo
 

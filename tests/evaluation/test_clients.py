@@ -14,9 +14,9 @@ from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.personalise import Personalisation
 from duotone.federation.store import Shelf
-from duotone.methods.fedavg import FedAvg
-from duotone.methods.fedavg_ft import FedAvgFT
-from duotone.models.classifiers import cnn_bn
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.baselines.fedavg_ft import FedAvgFT
+from duotone.networks.classifiers import cnn_bn
 from duotone.types import ClientState, RoundInfo
 
 

@@ -12,7 +12,7 @@ from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.store import Shelf
 from duotone.methods import METHODS
-from duotone.models.classifiers import cnn_bn
+from duotone.networks.classifiers import cnn_bn
 
 FEW, FREE, ZERO = "few-shot", "label-free", "zero-shot"
 

@@ -29,8 +29,8 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Generates, Method, MethodSettings
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import mlp
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
 from duotone.partition.partition import Partition, Population
 from duotone.types import ClientState, Draws, RoundInfo

@@ -18,8 +18,8 @@ from duotone.evaluation.stylists import Stylist, find_stylists, originals_of, re
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Decodes, Method, MethodSettings, Restyles
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import mlp
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.types import ClientState, Latents, RoundInfo

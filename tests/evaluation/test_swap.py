@@ -18,8 +18,8 @@ from duotone.evaluation.swap import local_effect, swap_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Decodes, Method, MethodSettings
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import mlp
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
 from duotone.partition.partition import Partition, Population
 from duotone.types import ClientState, Latents, RoundInfo

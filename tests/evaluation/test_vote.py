@@ -15,7 +15,7 @@ from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
 from duotone.federation.method import as_network
 from duotone.federation.personalise import Personalisation
-from duotone.methods.fedavg import FedAvg
+from duotone.methods.baselines.fedavg import FedAvg
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.types import RoundInfo
 

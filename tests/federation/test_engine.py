@@ -11,8 +11,8 @@ from duotone.errors import ConfigError, TrainingError
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate, sample_clients
 from duotone.federation.local import batches
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import cnn_bn, mlp
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import cnn_bn, mlp
 from duotone.types import ClientState, ClientUpdate, DataInfo, Form, RoundInfo, ServerState
 
 INFO = RoundInfo(1, 5, 0, DataInfo((1, 8, 8), "classes", 4))

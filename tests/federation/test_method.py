@@ -8,9 +8,9 @@ from torch import nn
 
 from duotone.errors import ConfigError
 from duotone.federation.method import Method, MethodSettings, as_network, find_head, named_tensors
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import cnn_bn
-from duotone.models.content_style import content_cnn_bn, content_cnn_in
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.content_style.content_networks import content_cnn_bn, content_cnn_in
+from duotone.networks.classifiers import cnn_bn
 from duotone.types import DataInfo, RoundInfo
 
 DATA = DataInfo((1, 8, 8), "classes", 4)

@@ -15,9 +15,9 @@ from duotone.federation.personalise import (
     shifted_bias,
     ways,
 )
-from duotone.methods.fedavg import FedAvg
-from duotone.methods.fedcd import FedCD, FedCDConfig
-from duotone.models.classifiers import cnn, cnn_bn
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
+from duotone.networks.classifiers import cnn, cnn_bn
 
 
 def drawn(shares, samples, sure=4.0, seed=0):

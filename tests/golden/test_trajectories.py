@@ -16,7 +16,7 @@ from duotone.evaluation.clients import Serving, evaluate
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
 from duotone.methods import METHODS
-from duotone.models.classifiers import cnn_bn
+from duotone.networks.classifiers import cnn_bn
 
 FOLDER = Path(__file__).parent
 LR = {"content-style": 0.0001, "ditto-gan": 0.0002, "padpaf": 0.0002, "padpaf-vae": 0.0005}

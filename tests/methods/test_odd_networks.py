@@ -17,15 +17,15 @@ from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import train_head, turns_so_far
 from duotone.federation.method import MethodSettings, as_network
 from duotone.methods import METHODS
-from duotone.methods.apfl import APFL
-from duotone.methods.fedavg import FedAvg
-from duotone.methods.fedbn import FedBN
-from duotone.methods.feddual import TwoExtractors
-from duotone.methods.fedper import FedPer
-from duotone.methods.fedrep import FedRep
-from duotone.methods.ifca import IFCA
-from duotone.methods.lg_fedavg import LGFedAvg
-from duotone.models.classifiers import mlp
+from duotone.methods.baselines.apfl import APFL
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.baselines.fedbn import FedBN
+from duotone.methods.baselines.feddual import TwoExtractors
+from duotone.methods.baselines.fedper import FedPer
+from duotone.methods.baselines.fedrep import FedRep
+from duotone.methods.baselines.ifca import IFCA
+from duotone.methods.baselines.lg_fedavg import LGFedAvg
+from duotone.networks.classifiers import mlp
 from duotone.types import ClientData, DataInfo, RoundInfo
 
 INFO = DataInfo((3,), "classes", 2)

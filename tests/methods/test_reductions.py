@@ -10,18 +10,18 @@ from federations import make_population
 
 from duotone.federation.engine import MemoryStates, RoundResult, federate
 from duotone.federation.method import Method, unpacked
-from duotone.methods.apfl import APFL
-from duotone.methods.ditto import Ditto
-from duotone.methods.ditto_prox import DittoProx
-from duotone.methods.fedadam import FedAdam
-from duotone.methods.fedavg import FedAvg
-from duotone.methods.fedavg_ft import FedAvgFT
-from duotone.methods.fedprox import FedProx
-from duotone.methods.fedrep import FedRep
-from duotone.methods.ifca import IFCA
-from duotone.methods.local import Local
-from duotone.methods.per_fedavg import PerFedAvg
-from duotone.models.classifiers import cnn_bn
+from duotone.methods.baselines.apfl import APFL
+from duotone.methods.baselines.ditto import Ditto
+from duotone.methods.baselines.ditto_prox import DittoProx
+from duotone.methods.baselines.fedadam import FedAdam
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.baselines.fedavg_ft import FedAvgFT
+from duotone.methods.baselines.fedprox import FedProx
+from duotone.methods.baselines.fedrep import FedRep
+from duotone.methods.baselines.ifca import IFCA
+from duotone.methods.baselines.local import Local
+from duotone.methods.baselines.per_fedavg import PerFedAvg
+from duotone.networks.classifiers import cnn_bn
 from duotone.types import Params
 
 ROUNDS = 3

@@ -7,7 +7,7 @@ import pytest
 
 import duotone
 from duotone.errors import ConfigError, RunError, UnknownNameError
-from duotone.methods.feddva import FedDVA
+from duotone.methods.feddva.feddva import FedDVA
 from duotone.runs.generate import contact_sheet
 
 SETTINGS = {

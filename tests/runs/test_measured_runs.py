@@ -17,7 +17,7 @@ from duotone.evaluation.clients import Serving
 from duotone.evaluation.separation import separation_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
-from duotone.methods.fedavg import FedAvg
+from duotone.methods.baselines.fedavg import FedAvg
 from duotone.runs.execute import execute
 from duotone.runs.plan import plan_run
 from duotone.runs.separation import measure_latents

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import nn
 
 import duotone
-from duotone.methods.fedavg import FedAvg
+from duotone.methods.baselines.fedavg import FedAvg
 from duotone.runs.plan import plan_run
 
 SMALL = {

@@ -19,7 +19,7 @@ from duotone.data import style_kinds
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
 from duotone.evaluation.sheets import Sheet
 from duotone.methods import METHODS
-from duotone.models.classifiers import cnn_bn
+from duotone.networks.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
 from duotone.runs.draft import plan_population
 from duotone.runs.execute import stop_requests

@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from duotone.data.colours import half_changed, random_levels
 from duotone.evaluation.clients import BATCH
 from duotone.evaluation.factors import ANGLES
 from duotone.evaluation.metrics import Direction
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
-from duotone.federation.colours import half_changed, random_levels
 from duotone.federation.local import head_inputs
 from duotone.federation.method import find_head
-from duotone.models.classifiers import mlp_bn
-from duotone.models.thesis import thesis_cnn_bn
+from duotone.networks.classifiers import mlp_bn
+from duotone.networks.thesis import thesis_cnn_bn
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import derive, stream
 from duotone.types import DataInfo, Unit

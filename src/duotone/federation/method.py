@@ -369,6 +369,15 @@ class FindsConcepts(Protocol):
 
 
 @runtime_checkable
+class SwitchesContext(Protocol):
+    """A method whose models can take a client's context into account, if a buffer says so."""
+
+    def context_switch(self, model: nn.Module) -> str | None:
+        """Return the name of the buffer that turns it on; ``None`` if the model has none."""
+        ...
+
+
+@runtime_checkable
 class Generates(Protocol):
     """A method that can draw samples."""
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import Method, stored
-from duotone.models.concepts import ConceptHeads
+from duotone.federation.method import Method, SwitchesContext, stored
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Way: TypeAlias = Literal["none", "prior", "norm", "context"]
@@ -89,7 +88,9 @@ def personalised(
         return params
     model = method.load(params, info.data).eval()
     if chosen.way == "context":
-        return {**params, _switch_name(model): torch.ones(())}
+        switch = _context_switch(method, model)
+        assert switch is not None, "ways() offers this only where there is one"
+        return {**params, switch: torch.ones(())}
     if chosen.way == "norm":
         refresh_statistics(model, x)
         fresh = {name: stored(buffer) for name, buffer in model.named_buffers()}
@@ -115,15 +116,13 @@ def ways(wish: Wish, method: Method, data: DataInfo) -> tuple[Way, ...]:
     can: Mapping[Way, bool] = {
         "prior": bias_name(method) in dict(model.named_parameters()),
         "norm": any(isinstance(layer, _BatchNorm) for layer in model.modules()),
-        "context": any(isinstance(layer, ConceptHeads) for layer in model.modules()),
+        "context": _context_switch(method, model) is not None,
     }
     return ("none", *(way for way, possible in can.items() if possible and wish in (way, "auto")))
 
 
-def _switch_name(model: nn.Module) -> str:
-    """Return what turns on the heads of concepts."""
-    names = (name for name, layer in model.named_modules() if isinstance(layer, ConceptHeads))
-    return f"{next(names)}.on"
+def _context_switch(method: Method, model: nn.Module) -> str | None:
+    return method.context_switch(model) if isinstance(method, SwitchesContext) else None
 
 
 def bias_name(method: Method) -> str:

@@ -13,7 +13,7 @@ from duotone.errors import RunError
 from duotone.federation.engine import AnswerLog, MemoryStates, before_first_round, collect
 from duotone.federation.method import Method
 from duotone.methods import METHODS
-from duotone.methods.fedcd import FedCD, FedCDConfig, plain
+from duotone.methods.concepts.fedcd import FedCD, FedCDConfig, plain
 from duotone.runs import (
     Run,
     RunObserver,

@@ -22,7 +22,7 @@ from duotone.federation.local import check_head
 from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
-from duotone.models import MODELS
+from duotone.networks import MODELS
 from duotone.partition import Population
 from duotone.registry import import_object
 from duotone.runs.draft import OBJECT, Data, Draft, check_not_object, with_tables

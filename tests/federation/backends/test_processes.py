@@ -17,8 +17,8 @@ from duotone.federation.backends.auto import Auto
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.wire import NotImportable, attach, share
 from duotone.federation.engine import federate
-from duotone.methods.fedavg import FedAvg
-from duotone.models.classifiers import mlp
+from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.classifiers import mlp
 
 
 class EndJob:
@@ -204,8 +204,8 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path):
         "sys.path.insert(0, sys.argv[1])\n"
         "from federations import make_population\n"
         "from duotone.federation.backends.processes import Processes\n"
-        "from duotone.methods.fedavg import FedAvg\n"
-        "from duotone.models.classifiers import mlp\n"
+        "from duotone.methods.baselines.fedavg import FedAvg\n"
+        "from duotone.networks.classifiers import mlp\n"
         "pool = Processes(FedAvg(FedAvg.Config(), mlp), make_population(), 2)\n"
         "pool.is_ready(patience=None)\n"
         "print(*[child.pid for child in pool._children.values()], flush=True)\n"

@@ -1,0 +1,211 @@
+"""A mixture of Gaussians that clients fit together, each telling no more than sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from duotone.methods.concepts.alignment import (
+    Moments,
+    Scatter,
+    chance_level,
+    discriminants,
+    rank_at_gap,
+)
+from duotone.methods.concepts.concept_layer import fitted_weights, responsibilities
+
+DRAWN = 200
+"""Places drawn for each client to find the first centres."""
+COLLAPSED_SPREAD = 0.1
+UNTOLD_INFORMATION = 0.05
+BLURRED_ENTROPY = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What clients tell about the places of their samples among concepts.
+
+    Attributes:
+        count: How many samples there are.
+        mass: Sum of responsibilities, by concept: ``(concepts,)``.
+        places: Sum of places, weighted by responsibilities: ``(concepts, dimensions)``.
+        squares: Sum of squared lengths of places.
+        entropy: Sum of the samples' entropies over concepts if all are equally likely, in nats.
+    """
+
+    count: float
+    mass: Tensor
+    places: Tensor
+    squares: Tensor
+    entropy: Tensor
+
+    def as_extra(self) -> dict[str, Tensor]:
+        """Return the sums as an update carries them; the count is its weight."""
+        names = ("mass", "places", "squares", "entropy")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of_extra(cls, count: float, extra: Mapping[str, Tensor]) -> Sums:
+        """Return what :meth:`as_extra` packed."""
+        return cls(count, extra["mass"], extra["places"], extra["squares"], extra["entropy"])
+
+
+def sums_of(places: Tensor, centres: Tensor, sharpness: Tensor, there: Tensor) -> Sums:
+    """Return a client's sums, under the weights that suit its samples.
+
+    Args:
+        places: Of its samples, ``(samples, dimensions)``.
+        centres: Of the concepts.
+        sharpness: Of the concepts.
+        there: Which concepts there are.
+    """
+    weights = fitted_weights(places, centres, sharpness, there.to(places))
+    shares = responsibilities(places, centres, sharpness, weights)
+    blind = responsibilities(places, centres, sharpness, there.to(places))
+    return Sums(
+        len(places),
+        shares.sum(dim=0),
+        shares.T @ places,
+        places.square().sum(),
+        -torch.xlogy(blind, blind).sum(),
+    )
+
+
+def total(clients: Sequence[Sums]) -> Sums:
+    """Return the sums of all clients together."""
+    return Sums(
+        sum(client.count for client in clients),
+        torch.stack([client.mass for client in clients]).sum(dim=0),
+        torch.stack([client.places for client in clients]).sum(dim=0),
+        torch.stack([client.squares for client in clients]).sum(),
+        torch.stack([client.entropy for client in clients]).sum(),
+    )
+
+
+def mean_places(mass: Tensor, places: Tensor, before: Tensor) -> Tensor:
+    """Return the concepts' new centres, Eq. (6.5); one that no sample is near stays."""
+    is_near = mass > 1e-8
+    return torch.where(is_near[:, None], places / mass.clamp_min(1e-8)[:, None], before)
+
+
+def best_sharpness(sums: Sums, centres: Tensor) -> Tensor:
+    """Return the likeliest ι = 1 / (2σ²) around centres that are the means of the same sums."""
+    dimensions = centres.shape[1]
+    around = sums.squares - (sums.mass * centres.square().sum(dim=1)).sum()
+    variance = around / (sums.count * dimensions)
+    return 0.5 / variance.clamp_min(1e-6)
+
+
+def discriminant_space(
+    scatter: Scatter, clients: Sequence[Moments], dimensions: int | None, most: int
+) -> tuple[Tensor, list[Moments]]:
+    """Return the directions along which clients differ most, and clients' moments in them.
+
+    In that space the spread inside a client is one in every direction, and the mean of all vectors
+    is zero.
+
+    Args:
+        scatter: Of the clients.
+        clients: Number, mean and covariance of each client's hidden vectors.
+        dimensions: How many directions; by default those that stand out.
+        most: An upper limit.
+    """
+    values, directions = discriminants(scatter)
+    # Means of K clients differ in K − 1 directions at most.
+    most = min(most, len(clients) - 1, len(values))
+    rank = min(dimensions or rank_at_gap(values, most, chance_level(clients)), most)
+    inward = directions[:, :rank].T
+    placed = [
+        Moments(
+            client.count,
+            inward @ (client.mean - scatter.mean),
+            inward @ client.covariance @ inward.T,
+        )
+        for client in clients
+    ]
+    return inward, placed
+
+
+def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Generator) -> Tensor:
+    """Return centres to start from, found in clients' moments and not in anybody's samples.
+
+    Places are drawn from a Gaussian with each client's moments, and k-means groups them.
+
+    Args:
+        clients: Number, mean and covariance of each client's places.
+        concepts: How many centres.
+        rng: Draws the places and the start of k-means.
+    """
+    drawn = [
+        rng.multivariate_normal(client.mean.numpy(), client.covariance.numpy(), DRAWN)
+        for client in clients
+    ]
+    means = KMeans(concepts, n_init=10, random_state=int(rng.integers(2**31)))
+    return torch.from_numpy(means.fit(np.concatenate(drawn)).cluster_centers_)
+
+
+# -- what concepts are worth
+
+
+@dataclass(frozen=True, slots=True)
+class Monitors:
+    """Whether concepts say anything.
+
+    Attributes:
+        spread: How far they are apart, in units of the spread of samples.
+        information: What the concept of a sample tells about its client, in nats.
+        entropy: How undecided samples are between concepts, as a share of complete indecision.
+    """
+
+    spread: float
+    information: float
+    entropy: float
+
+    def complaints(self) -> list[str]:
+        """Return in sentences what is wrong."""
+        found: list[str] = []
+        if self.spread < COLLAPSED_SPREAD:
+            found.append(
+                f"The concepts have collapsed: they are {self.spread:.3f} apart, in units of the "
+                f"spread of samples (below {COLLAPSED_SPREAD}), so all of them mean the same."
+            )
+        if self.entropy > BLURRED_ENTROPY:
+            found.append(
+                f"Samples belong to all concepts alike: their entropy is {self.entropy:.3f} of the "
+                f"largest possible (above {BLURRED_ENTROPY})."
+            )
+        if self.information < UNTOLD_INFORMATION:
+            found.append(
+                "The concepts do not tell clients apart: a sample's concept says "
+                f"{self.information:.3f} nats about its client (below {UNTOLD_INFORMATION}). "
+                "Either clients do not differ, or the concepts miss how."
+            )
+        return found
+
+
+def monitors(clients: Sequence[Sums], centres: Tensor) -> Monitors:
+    """Return whether the concepts say anything, from all clients' sums."""
+    together = total(clients)
+    shares = together.mass / together.count
+    mean = together.places.sum(dim=0) / together.count
+    variance = float(together.squares / together.count - mean.square().sum())
+    middle = shares @ centres
+    apart = float(shares @ (centres - middle).square().sum(dim=1))
+    information = 0.0
+    for client in clients:
+        own = client.mass / client.count
+        part = client.count / together.count
+        information += part * float((torch.xlogy(own, own) - torch.xlogy(own, shares)).sum())
+    concepts = int((shares > 0).sum())
+    largest = math.log(concepts) if concepts > 1 else 1.0
+    return Monitors(
+        math.sqrt(apart / variance) if variance > 0 else 0.0,
+        information,
+        float(together.entropy) / together.count / largest,
+    )

@@ -1,0 +1,1 @@
+"""FedDVA: a dual VAE whose two codes are what is drawn and how a client draws it."""
