@@ -13,15 +13,9 @@ from torch import nn
 
 from duotone.errors import ClientError
 from duotone.evaluation.metrics import classification_metrics, regression_metrics
+from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientJob, ClientTask
-from duotone.federation.engine import (
-    AnswerLog,
-    ClientStates,
-    answers,
-    client_randomness,
-    largest_first,
-    member_state,
-)
+from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
 from duotone.federation.method import Decodes, Method
 from duotone.federation.personalise import Personalisation, personalised
 from duotone.federation.store import Shelf

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from duotone.errors import RunError
-from duotone.federation.engine import AnswerLog, MemoryStates, before_first_round, collect
+from duotone.federation.answers import AnswerLog
+from duotone.federation.engine import MemoryStates, before_first_round, collect
 from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.methods.concepts.fedcd import FedCD, FedCDConfig, plain

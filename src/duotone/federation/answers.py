@@ -1,0 +1,84 @@
+"""What came back from the clients that were asked: answers, and who gave none and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from duotone.errors import ClientError, TrainingError
+from duotone.federation.backends import Backend, ClientJob, ClientTask, Failure
+
+
+@dataclass(slots=True)
+class AnswerLog:
+    """Who gave no usable answer, and why.
+
+    Attributes:
+        refused: Client to reason.
+        dropped: Client to what was taken out of its answer; the rest counts.
+        failures: What clients raised, if they did.
+    """
+
+    refused: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+    def raise_common(self) -> None:
+        """Raise what every client raised on purpose: it is no client's fault.
+
+        A missing layer, say, or a method that cannot serve newcomers.
+        """
+        raised = [failure.error for failure in self.failures if failure.error is not None]
+        if len(raised) < len(self.refused):
+            return
+        for error in raised:
+            if not isinstance(error, ClientError):
+                raise error
+
+    def require(self, quorum: int, good: int, round: int) -> None:
+        """Make sure that a round has enough updates.
+
+        Raises:
+            TrainingError: It has not.
+        """
+        if good >= quorum:
+            return
+        if good == 0:
+            self.raise_common()
+        client, reason = min(self.refused.items())
+        asked = good + len(self.refused)
+        how_many = "nobody" if good == 0 else f"only {good}"
+        advice = "" if self.failures else " A smaller learning rate often helps: --set lr=…"
+        error = TrainingError(
+            f"Round {round}: of {asked} clients {how_many} sent a usable update, and a round needs "
+            f"{quorum}. Client {client!r} was left out because {reason}.{advice}"
+        )
+        for failure in self.failures[:1]:
+            error.add_note(failure.details)
+        raise error
+
+
+def answers(
+    backend: Backend,
+    job: ClientJob,
+    tasks: Iterable[ClientTask],
+    asked: Sequence[str],
+    log: AnswerLog,
+) -> Iterator[tuple[str, Any]]:
+    """Yield clients with their answers, as they come; write down who failed or gave none.
+
+    An answer is that of the client who was asked, whatever name stands in it.
+    """
+    waiting = set(asked)
+    for result in backend.map_clients(job, tasks):
+        if result.client not in waiting:  # nobody asked, or it has answered
+            continue
+        waiting.remove(result.client)
+        if result.failure is None:
+            yield result.client, result.value
+        else:
+            log.failures.append(result.failure)
+            log.refused[result.client] = f"it failed: {result.failure.reason}"
+    for client in waiting:
+        log.refused[client] = "it did not answer"
