@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotone.errors import CheckpointError, RunError
-from duotone.federation.store import FolderStore, Shelf, _file_stem, read_manifest, reading
+from duotone.federation.manifest import read_manifest
+from duotone.federation.store import FolderStore, Shelf, _file_stem, reading
 from duotone.files import write_atomically
 from duotone.types import ClientState, ServerState
 

@@ -46,14 +46,8 @@ from duotone.evaluation.generation import GenerationResult
 from duotone.evaluation.restyle import RestyleResult
 from duotone.evaluation.sheets import Images, Sheet
 from duotone.evaluation.swap import SwapResult
-from duotone.federation.store import (
-    CommittedRound,
-    FolderStore,
-    Manifest,
-    Which,
-    read_manifest,
-    reading,
-)
+from duotone.federation.manifest import Manifest, Which, read_manifest
+from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
 
 FORMAT = 1
