@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,8 +16,7 @@ from duotone.files import read_regular
 
 FORMAT = 2
 _READABLE = (1, 2)  # the first had no selected round
-_SERVER_FILE = re.compile(r"server-\d{5,}\.safetensors")
-_CLIENT_FILE = re.compile(r"clients/[^/\\\0]+-\d{5,}\.safetensors")
+_STATE_FILE = re.compile(r"(server|clients/[^/\\\0]+)-\d{5,}\.safetensors")
 
 Which: TypeAlias = Literal["last", "selected"]
 """The last committed round, or the one that validation data would choose."""
@@ -113,9 +112,7 @@ def read_manifest(folder: Path) -> Manifest:
             "from a copy, or start the run anew in another folder."
         ) from error
     manifest = Manifest(last, best, files)
-    for snapshot in (last, best):
-        if snapshot is not None:
-            _check_names(path, snapshot, files)
+    _check_names(path, [last] if best is None else [last, best], files)
     return manifest
 
 
@@ -128,21 +125,14 @@ def state_files(folder: Path) -> list[Path]:
     return [*folder.glob("*.safetensors"), *folder.glob("clients/*.safetensors")]
 
 
-def _check_names(path: Path, snapshot: Snapshot, files: Mapping[str, int]) -> None:
+def _check_names(path: Path, snapshots: Iterable[Snapshot], files: Mapping[str, int]) -> None:
     """Make sure that a manifest names files of its own folder, and the checksum of each."""
-    forms = [(_SERVER_FILE, snapshot.server)] if snapshot.server else []
-    forms += [(_CLIENT_FILE, name) for name in snapshot.clients.values()]
-    for form, name in forms:
-        if not form.fullmatch(name) or ".." in name.split("/"):
+    for name in files:
+        if not _STATE_FILE.fullmatch(name):
             raise CheckpointError(
                 f"{path} is damaged: it names {name!r}, which is no file of this folder; nothing "
                 "was changed."
             )
+    for name in (name for snapshot in snapshots for name in snapshot.files()):
         if name not in files:
             raise CheckpointError(f"{path} is damaged: it lacks the checksum of {name}.")
-    for name in files:
-        if not (_SERVER_FILE.fullmatch(name) or _CLIENT_FILE.fullmatch(name)):
-            raise CheckpointError(
-                f"{path} is damaged: it names {name!r}, which is no file of this folder; nothing "
-                "was changed."
-            )
