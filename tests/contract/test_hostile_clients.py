@@ -28,8 +28,11 @@ from duotone.types import ClientState, ClientUpdate
 EVERY = sorted(METHODS)
 COLLECTING = ["fedcd", "fedvc"]
 HOSTILE = "c4"
-MORE = {"fedvc-paper": {"variant": "paper"}}
-"""Settings under which a method sends something else than by default."""
+MORE = {
+    "fedvc-paper": ("fedvc", {"variant": "paper"}),
+    "fedvc-asked": ("fedvc", {"concepts": 2, "dimensions": 1}),  # clients here are alike
+}
+"""Methods with settings under which they send something else than by default."""
 
 
 def digest(server) -> str:
@@ -76,8 +79,9 @@ class Replayed(Serial):
 
 @cache
 def federation(name):
-    kind = METHODS.load(name.removesuffix("-paper"))
-    method = kind(kind.Config(**MORE.get(name, {})), as_network(cnn_bn))
+    name, settings = MORE.get(name, (name, {}))
+    kind = METHODS.load(name)
+    method = kind(kind.Config(**settings), as_network(cnn_bn))
     return Replayed(method, make_population(members=10, newcomers=0, samples=12))
 
 

@@ -90,6 +90,8 @@ VARIANTS = {
 }
 TOLD["fedcd, bottleneck"] = TOLD["fedcd"]
 CASES = {**{name: (name, {}, LOCAL.get(name)) for name in sorted(METHODS)}, **VARIANTS}
+# Clients of these tests are alike: concepts must be asked for, or there is nothing to tell of them.
+CASES["fedvc"] = ("fedvc", {"concepts": 2, "dimensions": 1}, LOCAL["fedvc"])
 
 
 FOLLOWS = {
@@ -276,7 +278,8 @@ def contents(update):
 @pytest.mark.parametrize("case", ["fedcd", "fedvc"])
 def test_statistics_are_looked_at_as_well(case, run_of):
     messages, _, _ = run_of(case)
-    assert any(message.collected and message.update.extra for message in messages)
+    told = {name for message in messages if message.collected for name in message.update.extra}
+    assert told == TOLD[case]
 
 
 # -- methods that leak on purpose are caught
