@@ -314,7 +314,7 @@ def test_a_leak_is_found(way):
     data = make_population().data("c0")
     info = RoundInfo(1, 1, 0, data.info)
     server = method.start(info)
-    first = method.adapt(server, None, None, info)
+    first = method.first_state(server, info)
     _, state = method.client_update(server, first, data, info)
     method.collect(server, state, data, info)
     assert [bool(leaks(message)) for message in messages] == [True, True]

@@ -111,9 +111,10 @@ class Painter(Method):
     def is_shared(self, name, owner):
         return name != "stripe"
 
-    def adapt(self, server, client, data, info):
-        if data is None:
-            return super().adapt(server, client, data, info)
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         number = int(data.client.removeprefix("c")) % 3
         return ClientState({"stripe": torch.tensor(float(number))})
 

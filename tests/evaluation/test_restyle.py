@@ -59,9 +59,10 @@ class Striped(Method):
     def is_shared(self, name, owner):
         return name not in ("stripe", "client")
 
-    def adapt(self, server, client, data, info):
-        if data is None:
-            return super().adapt(server, client, data, info)
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         number = int(data.client.removeprefix("c"))
         own = {"stripe": torch.tensor(number % 3.0), "client": torch.tensor(float(number))}
         return ClientState(own)

@@ -60,10 +60,10 @@ class Oracle(Method):
     def is_shared(self, name, owner):
         return name != "style"
 
-    def adapt(self, server, client, data, info):
-        state = super().adapt(server, client, data, info)
-        if data is None:
-            return state
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         return ClientState({"style": (data.x @ server.shared["unmix"])[:, 3:].mean(0)})
 
     def encode(self, model, x):

@@ -67,7 +67,7 @@ def play(
     """Play one round with all clients; ``states`` is read and written."""
     updates = {}
     for data in clients:
-        state = states.get(data.client) or method.adapt(server, None, None, info)
+        state = states.get(data.client) or method.first_state(server, info)
         updates[data.client], states[data.client] = method.client_update(server, state, data, info)
     return method.server_update(server, list(updates.values()), info), updates
 

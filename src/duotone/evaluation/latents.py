@@ -93,7 +93,7 @@ def _untrained(method: Method, info: RoundInfo) -> Params:
     """Return the model a client would use before the first round."""
     before = replace(info, round=0)
     server = method.start(before)
-    return method.personal(server, method.adapt(server, None, None, before))
+    return method.personal(server, method.first_state(server, before))
 
 
 def _equal(first: Params, second: Params) -> bool:

@@ -121,7 +121,7 @@ def member_state(
     method: Method, server: ServerState, task: ClientTask, info: RoundInfo
 ) -> ClientState:
     """Return what a member has stored, or its very first state."""
-    return method.adapt(server, None, None, info) if task.state is None else task.state
+    return method.first_state(server, info) if task.state is None else task.state
 
 
 def federate(

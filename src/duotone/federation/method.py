@@ -219,24 +219,20 @@ class Method(ABC):
         """Declare what a member's statistics consist of; anything else is refused."""
         return {}
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Return the state a client uses for predictions.
-
-        For a member (``client`` given) this is its last local step, such as fine-tuning. For a
-        newcomer (``client`` is ``None``) it is its first state, from nothing (``data`` is
-        ``None``), from inputs (``data.y`` is ``None``) or from labelled samples. A member's very
-        first state is ``adapt(server, None, None, info)``.
-        """
-        if client is not None:
-            return client
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Return the state of a client that never took part and has shown no samples."""
         _, local = self.initial(info)
         return ClientState(local)
+
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientState:
+        """Return the state a member uses for predictions: its last local step, on its samples."""
+        return client
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Return a newcomer's state, learnt from inputs (``data.y`` is ``None``) or with labels."""
+        return self.first_state(server, info)
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the parameters of the model a client uses."""

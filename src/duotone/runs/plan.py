@@ -278,7 +278,7 @@ def part_sizes(method: Method, data: DataInfo) -> dict[Part, PartSize]:
     """Count what the server sends each client, and what a client keeps, at the beginning."""
     info = RoundInfo(0, 1, 0, data)
     server = method.start(info)
-    client = method.adapt(server, None, None, info)
+    client = method.first_state(server, info)
     trained = {name for name, _ in method.module(data).named_parameters()}
     parts: dict[Part, Params] = {"shared": server.shared, "local": {**client.local, **client.extra}}
     sizes: dict[Part, PartSize] = {}

@@ -25,7 +25,7 @@ def test_the_extractor_is_trained_first_and_then_the_shared_layers_on_it():
     assert value(states["a"].local["body.weight"]) == pytest.approx(2)
     assert value(states["b"].local["body.weight"]) == pytest.approx(3)
     assert value(server.shared["head.weight"]) == pytest.approx(5)  # (2.6 + 3·5.8)/4
-    newcomer = method.adapt(server, None, client("n", 6), FIRST)
+    newcomer = method.join(server, client("n", 6), FIRST)
     # A fresh body under the fixed head: 2·(5·1 − 6)·5 = −10, body 2
     assert value(newcomer.local["body.weight"]) == pytest.approx(2)
 

@@ -115,17 +115,9 @@ class PrivateBias(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's bias; fit a newcomer's to the shared weights."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's bias to the shared weights."""
+        state = self.first_state(server, info)
         begun = ClientState(self.split(self._load(server, state, data, info))[1])
         return self.catch_up(server, begun, data, info)
 
