@@ -17,7 +17,8 @@ from duotone.evaluation.sheets import restyle_sheet
 from duotone.evaluation.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Decodes, Method, MethodSettings, Restyles
+from duotone.federation.method import Method, MethodSettings
+from duotone.federation.protocols import Decodes, Restyles
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition

@@ -17,7 +17,8 @@ from duotone.evaluation.sheets import draw_sheets
 from duotone.evaluation.swap import local_effect, swap_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Decodes, Method, MethodSettings
+from duotone.federation.method import Method, MethodSettings
+from duotone.federation.protocols import Decodes
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition

@@ -15,7 +15,7 @@ from duotone.evaluation.clients import EvaluateJob, Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import train_head, turns_so_far
-from duotone.federation.method import MethodSettings, as_network
+from duotone.federation.method import MethodSettings
 from duotone.methods import METHODS
 from duotone.methods.baselines.apfl import APFL
 from duotone.methods.baselines.fedavg import FedAvg
@@ -26,6 +26,7 @@ from duotone.methods.baselines.fedrep import FedRep
 from duotone.methods.baselines.ifca import IFCA
 from duotone.methods.baselines.lg_fedavg import LGFedAvg
 from duotone.networks.classifiers import mlp
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, DataInfo, RoundInfo
 
 INFO = DataInfo((3,), "classes", 2)

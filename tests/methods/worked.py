@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from duotone.federation.method import Method, as_network
+from duotone.federation.method import Method
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
 NUMBERS = DataInfo((1,), "regression", 1)

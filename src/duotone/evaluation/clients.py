@@ -22,8 +22,9 @@ from duotone.federation.engine import (
     largest_first,
     member_state,
 )
-from duotone.federation.method import Decodes, Method
+from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, personalised
+from duotone.federation.protocols import Decodes, FindsConcepts
 from duotone.federation.store import Shelf
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
@@ -146,7 +147,7 @@ class EvaluateJob:
         if len(population.partition[task.client].val):
             validation = _scores(method, model, population.data(task.client, "val"))
             scores |= {f"val_{name}": value for name, value in validation.items()}
-        return scores | method.facts(model)
+        return scores | (method.facts(model) if isinstance(method, FindsConcepts) else {})
 
 
 @torch.inference_mode()

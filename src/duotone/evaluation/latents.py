@@ -16,6 +16,7 @@ from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method, Part
+from duotone.federation.protocols import HasCommonAxes
 from duotone.partition.partition import Population
 from duotone.types import Params, RoundInfo
 
@@ -84,7 +85,7 @@ def collect_latents(
         for name, _ in pairs:  # the encoders hold nothing local
             del table[name]
     for part in parts:
-        if method.has_common_axes(part):
+        if isinstance(method, HasCommonAxes) and method.has_common_axes(part):
             table.pop(f"common_{part}", None)
     return table
 

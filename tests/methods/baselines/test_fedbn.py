@@ -12,9 +12,9 @@ from duotone.errors import ConfigError
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate, member_state
 from duotone.federation.local import train
-from duotone.federation.method import as_network
 from duotone.methods.baselines.fedbn import FedBN
 from duotone.networks.classifiers import cnn, cnn_bn, mlp, mlp_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, ClientState, DataInfo
 
 FIVE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")

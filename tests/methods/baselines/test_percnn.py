@@ -8,9 +8,9 @@ from torch.nn.utils.parametrizations import spectral_norm
 from worked import FIRST, Product, client, make, play, value
 
 from duotone.errors import ConfigError
-from duotone.federation.method import as_network
 from duotone.methods.baselines.percnn import PerCNN, layers_above_extractor
 from duotone.networks import MODELS
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, DataInfo
 
 

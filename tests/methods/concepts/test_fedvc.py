@@ -13,7 +13,6 @@ from duotone.errors import ConfigError
 from duotone.evaluation.clients import Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import as_network
 from duotone.federation.personalise import Personalisation
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.concept_layer import FLOOR, ConceptLinear
@@ -26,6 +25,7 @@ from duotone.methods.concepts.fedvc import (
     preference_loss,
 )
 from duotone.networks.classifiers import cnn_bn, mlp
+from duotone.networks.reading import as_network
 from duotone.partition.partition import Population
 from duotone.types import ClientUpdate, DataInfo, RoundInfo
 

@@ -9,7 +9,7 @@ from federations import make_population
 from torch.nn.functional import cross_entropy
 
 from duotone.federation.engine import MemoryStates, client_randomness, federate
-from duotone.federation.method import Decodes, as_network
+from duotone.federation.protocols import Decodes
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.content_style.content_networks import ContentStyle, content_cnn_in
 from duotone.methods.content_style.content_style import (
@@ -20,6 +20,7 @@ from duotone.methods.content_style.content_style import (
     sharp_reconstruction,
 )
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

@@ -10,7 +10,6 @@ from federations import make_population
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import as_network
 from duotone.methods.feddva.dual_vae import DualVAE, noisy_or
 from duotone.methods.feddva.feddva import (
     FedDVA,
@@ -23,6 +22,7 @@ from duotone.methods.feddva.feddva import (
 )
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.gaussian import Gaussian, kl_to_standard
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

@@ -8,10 +8,12 @@ from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import proximal_term
-from duotone.federation.method import Generates, as_network, unpacked
+from duotone.federation.method import unpacked
+from duotone.federation.protocols import Generates
 from duotone.methods.padpaf.ditto_gan import DittoGAN, DittoGANConfig, halves
 from duotone.methods.padpaf.padpaf import PaDPaF, PaDPaFConfig
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, RoundInfo
 
 POPULATION = make_population()

@@ -12,9 +12,10 @@ from federations import make_population
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import Decodes, Generates, as_network
+from duotone.federation.protocols import Decodes, Generates
 from duotone.methods.padpaf.padpaf import PaDPaF, PaDPaFConfig
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, ClientState, DataInfo, Draws, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

@@ -9,10 +9,11 @@ from by_numpy import nats, surprise, twins
 from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import Decodes, Generates, as_network
+from duotone.federation.protocols import Decodes, Generates
 from duotone.methods.padpaf.padpaf_vae import PaDPaFVAE, PaDPaFVAEConfig, divergence, reconstruction
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.gaussian import Gaussian
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, DataInfo, Latents, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

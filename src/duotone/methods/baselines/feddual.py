@@ -30,8 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs
-from duotone.federation.method import Method, find_head, head_name
+from duotone.federation.method import Method
+from duotone.networks.reading import find_head, head_inputs, head_name
 from duotone.types import ClientData, ClientState, DataInfo, Latents, RoundInfo, ServerState
 
 

@@ -35,7 +35,8 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from duotone.federation.local import train
-from duotone.federation.method import Method, head_name
+from duotone.federation.method import Method
+from duotone.networks.reading import head_name
 from duotone.types import (
     ClientData,
     ClientState,

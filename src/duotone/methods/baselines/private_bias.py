@@ -34,8 +34,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs, train
-from duotone.federation.method import Method, MethodSettings, find_head
+from duotone.federation.local import train
+from duotone.federation.method import Method, MethodSettings
+from duotone.networks.reading import find_head, head_inputs
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
 _BATCH = 100

@@ -56,7 +56,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import head_inputs, seen_by, task_loss, train
+from duotone.federation.local import task_loss, train
 from duotone.federation.method import Method, MethodSettings, stored
 from duotone.methods.concepts.alignment import (
     LEVEL,
@@ -87,6 +87,7 @@ from duotone.methods.concepts.mixture import (
     sums_of,
     total,
 )
+from duotone.networks.reading import head_inputs, seen_by
 from duotone.seeding import stream
 from duotone.types import (
     ClientData,

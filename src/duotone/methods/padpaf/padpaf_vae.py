@@ -139,6 +139,7 @@ class PaDPaFVAE(Method):
     own_model = "style-vae"
     uses_unlabelled = True
     newcomer_rules = ("label-free", "zero-shot")
+    draws_labels = False
 
     def build(self, data: DataInfo) -> ContentStyleVAE:
         """Build encoders, generator and head."""
