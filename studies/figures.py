@@ -33,7 +33,7 @@ from duotone.evaluation.judges import train_judges
 from duotone.evaluation.sheets import Images, manifold_sheet, pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
-from duotone.federation.method import Decodes
+from duotone.federation.protocols import Decodes
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL, pushed
 from duotone.report.maps import code_maps

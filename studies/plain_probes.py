@@ -69,7 +69,7 @@ def probe(path: Path) -> dict[str, object]:
         return {"held out": held_out(table, labels), "as printed": as_in_the_paper(table, labels)}
 
     plain = ClientData("plain", x[:IMAGES], None, population.info)
-    state = method.adapt(serving.server, None, plain, serving.info)
+    state = method.join(serving.server, plain, serving.info)
     model = method.load(method.personal(serving.server, state), population.info).eval()
     found: dict[str, object] = {"content": scores(method.encode(model, x).shared)}
     for client in population.partition:

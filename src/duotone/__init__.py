@@ -32,14 +32,8 @@ if TYPE_CHECKING:
         UnknownNameError,
     )
     from duotone.federation.engine import ClientStates, MemoryStates, RoundResult, Start, federate
-    from duotone.federation.method import (
-        Decodes,
-        FindsConcepts,
-        Generates,
-        Method,
-        MethodSettings,
-        Restyles,
-    )
+    from duotone.federation.method import Method, MethodSettings
+    from duotone.federation.protocols import Decodes, FindsConcepts, Generates, Restyles
     from duotone.methods import METHODS
     from duotone.networks import MODELS
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
@@ -74,11 +68,11 @@ _WHERE = {
     "DataError": "duotone.errors:DataError",
     "DataInfo": "duotone.types:DataInfo",
     "Dataset": "duotone.data.dataset:Dataset",
-    "Decodes": "duotone.federation.method:Decodes",
+    "Decodes": "duotone.federation.protocols:Decodes",
     "Draws": "duotone.types:Draws",
     "DuotoneError": "duotone.errors:DuotoneError",
-    "FindsConcepts": "duotone.federation.method:FindsConcepts",
-    "Generates": "duotone.federation.method:Generates",
+    "FindsConcepts": "duotone.federation.protocols:FindsConcepts",
+    "Generates": "duotone.federation.protocols:Generates",
     "Holding": "duotone.partition:Holding",
     "Interrupted": "duotone.runs:Interrupted",
     "Latents": "duotone.types:Latents",
@@ -95,7 +89,7 @@ _WHERE = {
     "PartitionError": "duotone.errors:PartitionError",
     "Population": "duotone.partition:Population",
     "Progress": "duotone.runs:Progress",
-    "Restyles": "duotone.federation.method:Restyles",
+    "Restyles": "duotone.federation.protocols:Restyles",
     "RoundInfo": "duotone.types:RoundInfo",
     "RoundResult": "duotone.federation.engine:RoundResult",
     "Run": "duotone.runs:Run",

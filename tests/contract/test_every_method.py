@@ -12,9 +12,9 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, Start, TrainJob, federate
-from duotone.federation.method import as_network
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, RoundInfo
 
 EVERY = sorted(METHODS)

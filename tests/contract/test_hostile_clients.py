@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from duotone.federation.backends import Failure
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import CollectJob, MemoryStates, TrainJob, federate
-from duotone.federation.method import as_network
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, ClientUpdate
 
 EVERY = sorted(METHODS)

@@ -15,10 +15,10 @@ import torch
 from federations import make_population
 
 from duotone.federation.engine import federate
-from duotone.federation.method import as_network
 from duotone.methods import METHODS
 from duotone.methods.baselines.fedrep import FedRep
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientUpdate, RoundInfo
 
 # -- what is whose, by the papers
@@ -124,7 +124,7 @@ class Message:
 def watched(method, local):
     """Note all that leaves clients of a method; return the list that the messages go into."""
     messages: list[Message] = []
-    train, collect = method.client_update, method.collect
+    train, collect = method.client_update, getattr(method, "collect", None)
 
     def note(update, collected, server, data, info, *states):
         model = method.module(info.data).state_dict()
@@ -148,7 +148,9 @@ def watched(method, local):
         note(update, True, server, data, info, client)
         return update
 
-    method.client_update, method.collect = client_update, collected
+    method.client_update = client_update
+    if collect is not None:
+        method.collect = collected
     return messages
 
 
@@ -317,7 +319,7 @@ def test_a_leak_is_found(way):
     data = make_population().data("c0")
     info = RoundInfo(1, 1, 0, data.info)
     server = method.start(info)
-    first = method.adapt(server, None, None, info)
+    first = method.first_state(server, info)
     _, state = method.client_update(server, first, data, info)
     method.collect(server, state, data, info)
     assert [bool(leaks(message)) for message in messages] == [True, True]

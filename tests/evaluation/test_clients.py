@@ -50,12 +50,20 @@ def test_rows_come_in_the_order_of_the_partition_with_group_and_kind(population,
 
 
 class Spy(FedAvg):
-    """Remembers what it is asked to adapt to."""
+    """Remembers what it is asked, and with which samples."""
 
     newcomer_rules = ("few-shot", "label-free", "zero-shot")
 
-    def adapt(self, server, client, data, info):
-        self.seen = (client, data)
+    def first_state(self, server, info):
+        self.seen = ("first_state", None)
+        return ClientState()
+
+    def before_use(self, server, client, data, info):
+        self.seen = ("before_use", data)
+        return ClientState()
+
+    def join(self, server, data, info):
+        self.seen = ("join", data)
         return ClientState()
 
 
@@ -65,8 +73,8 @@ def test_a_newcomer_shows_exactly_what_its_rule_allows(population, rule):
     info = RoundInfo(1, 1, 0, population.info)
     serving = Serving(method.start(info), info, rule, shots=3 if rule == "few-shot" else None)
     serving.model(method, population, ClientTask("c3", None))
-    client, data = method.seen
-    assert client is None
+    question, data = method.seen
+    assert question == ("first_state" if rule == "zero-shot" else "join")
     if rule == "zero-shot":
         assert data is None
     elif rule == "label-free":
@@ -82,8 +90,8 @@ def test_a_member_adapts_on_its_training_samples_and_never_sees_test_samples(pop
     info = RoundInfo(1, 1, 0, population.info)
     serving = Serving(method.start(info), info, "zero-shot")
     serving.model(method, population, ClientTask("c0", ClientState()))
-    client, data = method.seen
-    assert client is not None
+    question, data = method.seen
+    assert question == "before_use"
     assert torch.equal(data.x, population.data("c0", "train").x)
 
 
@@ -99,7 +107,7 @@ def test_inputs_alone_are_not_shown_to_a_method_that_has_no_rule_for_them(popula
     chosen = Personalisation("prior", (0.25,) * 4)
     serving = Serving(method.start(info), info, "label-free", chosen=chosen)
     serving.model(method, population, ClientTask("c3", None))
-    assert method.seen == (None, None)
+    assert method.seen == ("first_state", None)
 
 
 @pytest.mark.parametrize(
@@ -172,13 +180,13 @@ def test_fine_tuning_changes_the_model_and_zero_epochs_is_fedavg(population, tra
 
 
 class Counting(FedAvgFT):
-    """Counts how often it is asked to adapt to samples."""
+    """Counts how often it is asked to learn from samples."""
 
     asked = 0
 
-    def adapt(self, server, client, data, info):
-        self.asked += data is not None
-        return super().adapt(server, client, data, info)
+    def before_use(self, server, client, data, info):
+        self.asked += 1
+        return super().before_use(server, client, data, info)
 
 
 @pytest.mark.parametrize("client", ["c0", "c3"])
@@ -258,14 +266,13 @@ def test_codes_are_made_anew_by_one_encoder_unless_they_have_common_axes(
 class Sick(FedAvg):
     """The model of client ``c1`` answers NaN, that of ``c2`` cannot be made."""
 
-    def adapt(self, server, client, data, info):
-        if data is not None and data.client == "c2":
+    def before_use(self, server, client, data, info):
+        if data.client == "c2":
             raise ZeroDivisionError("boom")
-        state = super().adapt(server, client, data, info)
-        if data is not None and data.client == "c1":
+        if data.client == "c1":
             sick = torch.full_like(server.shared["head.weight"], torch.inf)
-            return ClientState({**state.local, "head.weight": sick})
-        return state
+            return ClientState({**client.local, "head.weight": sick})
+        return client
 
 
 def test_a_client_that_fails_or_answers_nan_leaves_a_gap_and_a_warning(population, trained):
@@ -297,13 +304,12 @@ def test_samples_of_a_client_that_fails_are_left_out_of_the_latents(population, 
 
 def test_evaluation_cannot_reach_the_servers_state(population, trained):
     class Meddling(FedAvg):
-        def adapt(self, server, client, data, info):
-            state = super().adapt(server, client, data, info)
+        def before_use(self, server, client, data, info):
             for tensor in server.shared.values():
                 tensor.zero_()
             server.shared["stolen"] = torch.ones(1)
             del server.shared["stolen"]
-            return state
+            return client
 
     _, states, serving = trained
     before = {name: tensor.clone() for name, tensor in serving.server.shared.items()}

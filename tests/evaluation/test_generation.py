@@ -28,7 +28,8 @@ from duotone.evaluation.sheets import generation_sheets
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Generates, Method, MethodSettings
+from duotone.federation.method import Method, MethodSettings
+from duotone.federation.protocols import Generates
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
@@ -106,14 +107,16 @@ class Painter(Method):
     """Draws the shape that the content says, over stripes of the client's own direction."""
 
     name, title, paper = "painter", "", ""
+    draws_labels = False
     newcomer_rules = ("label-free",)
 
     def is_shared(self, name, owner):
         return name != "stripe"
 
-    def adapt(self, server, client, data, info):
-        if data is None:
-            return super().adapt(server, client, data, info)
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         number = int(data.client.removeprefix("c")) % 3
         return ClientState({"stripe": torch.tensor(float(number))})
 

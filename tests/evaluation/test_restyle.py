@@ -17,7 +17,8 @@ from duotone.evaluation.sheets import restyle_sheet
 from duotone.evaluation.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Decodes, Method, MethodSettings, Restyles
+from duotone.federation.method import Method, MethodSettings
+from duotone.federation.protocols import Decodes, Restyles
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
@@ -59,9 +60,10 @@ class Striped(Method):
     def is_shared(self, name, owner):
         return name not in ("stripe", "client")
 
-    def adapt(self, server, client, data, info):
-        if data is None:
-            return super().adapt(server, client, data, info)
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         number = int(data.client.removeprefix("c"))
         own = {"stripe": torch.tensor(number % 3.0), "client": torch.tensor(float(number))}
         return ClientState(own)

@@ -17,7 +17,8 @@ from duotone.evaluation.sheets import draw_sheets
 from duotone.evaluation.swap import local_effect, swap_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Decodes, Method, MethodSettings
+from duotone.federation.method import Method, MethodSettings
+from duotone.federation.protocols import Decodes
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
@@ -60,10 +61,10 @@ class Oracle(Method):
     def is_shared(self, name, owner):
         return name != "style"
 
-    def adapt(self, server, client, data, info):
-        state = super().adapt(server, client, data, info)
-        if data is None:
-            return state
+    def before_use(self, server, client, data, info):
+        return self.join(server, data, info)
+
+    def join(self, server, data, info):
         return ClientState({"style": (data.x @ server.shared["unmix"])[:, 3:].mean(0)})
 
     def encode(self, model, x):

@@ -13,9 +13,9 @@ from duotone.evaluation.clients import Serving
 from duotone.evaluation.vote import Ballot, Election, vote
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import as_network
 from duotone.federation.personalise import Personalisation
 from duotone.methods.baselines.fedavg import FedAvg
+from duotone.networks.reading import as_network
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.types import RoundInfo
 

@@ -269,6 +269,13 @@ class Meddling(FedAvg):
         server.extra["stolen"] = data.x
         return ClientUpdate(data.client, {}, len(data))
 
+    def collected_form(self, server, info):
+        return {}
+
+    def pool(self, server, collected, info):
+        assert len(collected) == 3
+        return server
+
 
 def test_what_a_client_does_to_the_servers_state_reaches_nobody(population):
     honest = list(federate(FedAvg(FedAvg.Config(), cnn_bn), population, rounds=2))

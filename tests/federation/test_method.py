@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import pickle
+from types import FunctionType
 
 import pytest
 import torch
 from torch import nn
 
 from duotone.errors import ConfigError
-from duotone.federation.method import Method, MethodSettings, as_network, find_head, named_tensors
+from duotone.federation.method import Method, MethodSettings
+from duotone.methods import METHODS
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.content_style.content_networks import content_cnn_bn, content_cnn_in
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network, find_head, named_tensors
 from duotone.types import DataInfo, RoundInfo
 
 DATA = DataInfo((1, 8, 8), "classes", 4)
@@ -113,3 +116,12 @@ def test_a_method_is_sent_without_its_network():
     method = FedAvg(MethodSettings(), as_network(cnn_bn))
     method.module(DATA)
     assert pickle.loads(pickle.dumps(method))._module is None
+
+
+def test_methods_answer_at_most_sixteen_questions():
+    asked = {n for n, v in vars(Method).items() if isinstance(v, FunctionType | classmethod)}
+    families = [kind for name in METHODS for kind in METHODS.load(name).__mro__]
+    own = {n for kind in families if kind not in Method.__mro__ for n in vars(kind)}
+    questions = {name for name in asked & own if not name.startswith("_")}
+    assert {"first_state", "before_use", "join"} <= questions
+    assert len(questions) <= 16, sorted(questions)

@@ -6,7 +6,6 @@ from federations import make_population
 from torch import nn
 
 from duotone.federation.engine import federate
-from duotone.federation.method import as_network
 from duotone.federation.personalise import (
     Personalisation,
     estimate_shares,
@@ -18,6 +17,7 @@ from duotone.federation.personalise import (
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
 from duotone.networks.classifiers import cnn, cnn_bn
+from duotone.networks.reading import as_network
 
 
 def drawn(shares, samples, sure=4.0, seed=0):

@@ -15,7 +15,7 @@ from duotone.evaluation.clients import EvaluateJob, Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import train_head, turns_so_far
-from duotone.federation.method import MethodSettings, as_network
+from duotone.federation.method import MethodSettings
 from duotone.methods import METHODS
 from duotone.methods.baselines.apfl import APFL
 from duotone.methods.baselines.fedavg import FedAvg
@@ -26,6 +26,7 @@ from duotone.methods.baselines.fedrep import FedRep
 from duotone.methods.baselines.ifca import IFCA
 from duotone.methods.baselines.lg_fedavg import LGFedAvg
 from duotone.networks.classifiers import mlp
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, DataInfo, RoundInfo
 
 INFO = DataInfo((3,), "classes", 2)
@@ -83,7 +84,7 @@ def test_what_the_model_froze_is_never_trained(name):
     start |= method.initial(RoundInfo(0, 2, 0, population.info))[1]
     key = "local.fixed.weight" if name == "feddual" else "fixed.weight"
     (*_, last) = federate(method, population, rounds=2, states=states)
-    state = states.get("c0") or method.adapt(last.server, None, None, last.info)
+    state = states.get("c0") or method.first_state(last.server, last.info)
     assert torch.allclose(method.personal(last.server, state)[key], start[key], atol=1e-7)
 
 
@@ -171,7 +172,7 @@ def test_a_model_that_has_no_loss_is_not_chosen():
     info = RoundInfo(1, 1, 0, make_population().info)
     server = method.start(info)
     server.shared["0/head.weight"] = torch.full_like(server.shared["0/head.weight"], 3e38)
-    chosen = method.adapt(server, None, make_population().data("c0"), info)
+    chosen = method.join(server, make_population().data("c0"), info)
     assert int(chosen.extra["group"]) == 1
 
 

@@ -129,12 +129,12 @@ def test_a_start_that_is_not_adapted_is_used_as_it_is():
     for settings in ({"adapt_epochs": 0}, {"inner_lr": 0}):
         method, last, states = run(PerFedAvg, sampled=None, **settings)
         data = POPULATION.data("c0")
-        state = states.get("c0") or method.adapt(last.server, None, None, last.info)
-        used = method.adapt(last.server, state, data, last.info)
+        state = states.get("c0") or method.first_state(last.server, last.info)
+        used = method.before_use(last.server, state, data, last.info)
         assert_same(method.personal(last.server, used), last.server.shared)
 
 
 def test_fine_tuning_for_no_epochs_is_fedavg(fedavg):
     method, last, _ = run(FedAvgFT, finetune_epochs=0)
-    used = method.adapt(last.server, None, POPULATION.data("c3"), last.info)
+    used = method.join(last.server, POPULATION.data("c3"), last.info)
     assert_same(method.personal(last.server, used), fedavg)

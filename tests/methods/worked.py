@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from duotone.federation.method import Method, as_network
+from duotone.federation.method import Method
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
 NUMBERS = DataInfo((1,), "regression", 1)
@@ -67,7 +68,7 @@ def play(
     """Play one round with all clients; ``states`` is read and written."""
     updates = {}
     for data in clients:
-        state = states.get(data.client) or method.adapt(server, None, None, info)
+        state = states.get(data.client) or method.first_state(server, info)
         updates[data.client], states[data.client] = method.client_update(server, state, data, info)
     return method.server_update(server, list(updates.values()), info), updates
 

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from duotone.errors import ConfigError
-from duotone.federation.method import find_head
 from duotone.networks import MODELS, describe_models
+from duotone.networks.reading import find_head
 from duotone.types import DataInfo
 
 IMAGE_MODELS = [name for name in sorted(MODELS) if not name.startswith(("linear", "mlp"))]

@@ -335,16 +335,16 @@ def test_a_client_whose_model_answers_nan_has_no_score_and_the_run_goes_on(
             params = {n: t * torch.nan if t.is_floating_point() else t for n, t in params.items()}
         return params
 
-    adapted = kind.adapt
+    ready = kind.before_use
 
-    def adapt(self, server, client, data, info):
-        state = adapted(self, server, client, data, info)
-        if data is not None and data.client == "1":
+    def before_use(self, server, client, data, info):
+        state = ready(self, server, client, data, info)
+        if data.client == "1":
             return replace(state, extra={**state.extra, "sick": torch.ones(1)})
         return state
 
     monkeypatch.setattr(kind, "personal", personal)
-    monkeypatch.setattr(kind, "adapt", adapt)
+    monkeypatch.setattr(kind, "before_use", before_use)
     watching = Watching()
     settings = small(name, model=None, rounds=2)
     run = duotone.run(settings, out=tmp_path / "r", observers=[watching])

@@ -16,12 +16,22 @@ from duotone.evaluation.metrics import classification_metrics, regression_metric
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientJob, ClientTask
 from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
-from duotone.federation.method import Decodes, Method
+from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, personalised
+from duotone.federation.protocols import Decodes, FindsConcepts
 from duotone.federation.store import Shelf
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
-from duotone.types import ClientData, Kind, NewcomerRule, Params, RoundInfo, ServerState, Split
+from duotone.types import (
+    ClientData,
+    ClientState,
+    Kind,
+    NewcomerRule,
+    Params,
+    RoundInfo,
+    ServerState,
+    Split,
+)
 
 BATCH = 100  # fastest on a CPU: larger batches leave the cache
 
@@ -78,10 +88,12 @@ class Serving:
         allowed = data if is_member else self._allowed(data)
         state = None if self.shelf is None else self.shelf.get(task.client)
         if state is None:
-            used = allowed if is_member else self._used(method, allowed)
             with client_randomness(self.info, task.client):
-                stored = member_state(method, server, task, self.info) if is_member else None
-                state = method.adapt(server, stored, used, self.info)
+                if is_member:
+                    stored = member_state(method, server, task, self.info)
+                    state = method.before_use(server, stored, data, self.info)
+                else:
+                    state = self._newcomer(method, server, allowed)
             if self.shelf is not None:
                 self.shelf.put(task.client, state)
         params = method.personal(server, state)
@@ -93,11 +105,14 @@ class Serving:
             raise ClientError(f"its model answers NaN: {broken[0]} holds it")
         return params
 
-    def _used(self, method: Method, allowed: ClientData | None) -> ClientData | None:
-        """Return what a method makes use of: some have no rule for inputs without labels."""
-        if self.rule == "label-free" and "label-free" not in method.rules(method.config):
-            return None
-        return allowed
+    def _newcomer(
+        self, method: Method, server: ServerState, allowed: ClientData | None
+    ) -> ClientState:
+        """Return a newcomer's state; some methods have no rule for inputs without labels."""
+        is_unused = self.rule == "label-free" and "label-free" not in method.rules(method.config)
+        if allowed is None or is_unused:
+            return method.first_state(server, self.info)
+        return method.join(server, allowed, self.info)
 
     def _allowed(self, data: ClientData) -> ClientData | None:
         """Return what a newcomer may show of its training data."""
@@ -126,7 +141,7 @@ class EvaluateJob:
         if len(population.partition[task.client].val):
             validation = _scores(method, model, population.data(task.client, "val"))
             scores |= {f"val_{name}": value for name, value in validation.items()}
-        return scores | method.facts(model)
+        return scores | (method.facts(model) if isinstance(method, FindsConcepts) else {})
 
 
 @torch.inference_mode()

@@ -16,7 +16,8 @@ from duotone.evaluation.sheets import Sheet
 from duotone.evaluation.summary import Score
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import FindsConcepts, Method
+from duotone.federation.method import Method
+from duotone.federation.protocols import FindsConcepts
 from duotone.partition.partition import Population
 from duotone.types import Kind
 

@@ -16,7 +16,8 @@ from duotone.evaluation.clients import BATCH, EncodeJob, Serving, by_client
 from duotone.evaluation.judges import FloatArray, Judges
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Decodes, Method, stored
+from duotone.federation.method import Method, stored
+from duotone.federation.protocols import Decodes
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import Kind, Latents, Params

@@ -26,7 +26,8 @@ from duotone.evaluation.summary import Score
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Generates, Method
+from duotone.federation.method import Method
+from duotone.federation.protocols import Generates
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
 from duotone.types import NO_LABEL, Draws, Kind
@@ -109,7 +110,7 @@ class SampleJob:
         return generated(method, model, method.draw(model, ROW, generator), label).numpy()
 
 
-def asks_labels(method: Method, population: Population) -> bool:
+def asks_labels(method: Generates, population: Population) -> bool:
     """Say whether samples of a label can be asked for."""
     return method.draws_labels and population.info.task == "classes"
 
@@ -226,7 +227,7 @@ class GenerationResult:
 
 
 def generation_scores(
-    method: Method,
+    method: Generates,
     judges: Judges,
     serving: Serving,
     population: Population,

@@ -25,9 +25,8 @@ from duotone.evaluation.factors import ANGLES
 from duotone.evaluation.metrics import Direction
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
-from duotone.federation.local import head_inputs
-from duotone.federation.method import find_head
 from duotone.networks.classifiers import mlp_bn
+from duotone.networks.reading import find_head, head_inputs
 from duotone.networks.thesis import thesis_cnn_bn
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import derive, stream

@@ -16,6 +16,7 @@ from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method, Part
+from duotone.federation.protocols import HasCommonAxes
 from duotone.partition.partition import Population
 from duotone.types import Params, RoundInfo
 
@@ -84,7 +85,7 @@ def collect_latents(
         for name, _ in pairs:  # the encoders hold nothing local
             del table[name]
     for part in parts:
-        if method.has_common_axes(part):
+        if isinstance(method, HasCommonAxes) and method.has_common_axes(part):
             table.pop(f"common_{part}", None)
     return table
 
@@ -93,7 +94,7 @@ def _untrained(method: Method, info: RoundInfo) -> Params:
     """Return the model a client would use before the first round."""
     before = replace(info, round=0)
     server = method.start(before)
-    return method.personal(server, method.adapt(server, None, None, before))
+    return method.personal(server, method.first_state(server, before))
 
 
 def _equal(first: Params, second: Params) -> bool:

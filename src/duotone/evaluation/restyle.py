@@ -24,7 +24,8 @@ from duotone.evaluation.metrics import Direction
 from duotone.evaluation.stylists import Stylist, drawn_as, originals_of
 from duotone.evaluation.summary import Score
 from duotone.evaluation.swap import Agreements, Pair, by_content
-from duotone.federation.method import Decodes, Method
+from duotone.federation.method import Method
+from duotone.federation.protocols import Decodes
 from duotone.partition.partition import Population
 from duotone.seeding import stream
 

@@ -21,7 +21,8 @@ from duotone.evaluation.judges import styles_of
 from duotone.evaluation.stylists import Stylist, drawn_as, originals_of
 from duotone.federation.backends import Backend
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Decodes, Method
+from duotone.federation.method import Method
+from duotone.federation.protocols import Decodes
 from duotone.partition.partition import Population
 from duotone.types import DataInfo
 

@@ -12,7 +12,8 @@ from duotone.evaluation.clients import BATCH, Serving, by_client
 from duotone.evaluation.decoding import Codes, decode_codes
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Decodes, Method, Restyles, stored
+from duotone.federation.method import Method, stored
+from duotone.federation.protocols import Decodes, Restyles
 from duotone.partition.partition import Population
 from duotone.seeding import derive
 from duotone.types import Kind, Params, Split

@@ -19,7 +19,8 @@ from duotone.evaluation.factors import part_of
 from duotone.evaluation.judges import Agreement, FloatArray, Judges, agreement, measured
 from duotone.evaluation.summary import Score
 from duotone.federation.backends.serial import one_thread
-from duotone.federation.method import Decodes, Part
+from duotone.federation.method import Part
+from duotone.federation.protocols import Decodes
 from duotone.partition.partition import Population, Rows
 from duotone.seeding import stream
 from duotone.types import RoundInfo

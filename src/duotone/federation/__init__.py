@@ -1,6 +1,7 @@
 """The federation: the contract of a method, the round loop, and what both stand on.
 
-:mod:`~duotone.federation.method` has the questions a method answers,
+:mod:`~duotone.federation.method` has the questions every method answers,
+:mod:`~duotone.federation.protocols` those that only some can answer,
 :mod:`~duotone.federation.engine` the loop that asks them round by round,
 :mod:`~duotone.federation.local` the training loop of a client and
 :mod:`~duotone.federation.aggregate` the server's means. Updates pass

@@ -15,6 +15,7 @@ from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
+from duotone.federation.protocols import Collects
 from duotone.federation.screening import Refused, Screen, check_state
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
@@ -112,6 +113,7 @@ class CollectJob:
 
     def __call__(self, method: Method, population: Population, task: ClientTask) -> ClientUpdate:
         """Return what leaves the client."""
+        assert isinstance(method, Collects)
         data = population.data(task.client).to(method.device)
         server = self.server.copied()
         state = member_state(method, server, task, self.info)
@@ -122,7 +124,7 @@ def member_state(
     method: Method, server: ServerState, task: ClientTask, info: RoundInfo
 ) -> ClientState:
     """Return what a member has stored, or its very first state."""
-    return method.adapt(server, None, None, info) if task.state is None else task.state
+    return method.first_state(server, info) if task.state is None else task.state
 
 
 def federate(
@@ -198,11 +200,12 @@ def federate(
             updates.sort(key=lambda update: chosen.index(update.client))
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
-            for asking in range(1, method.collects(info) + 1):
-                asked = replace(info, asking=asking)
-                told = collect(method, server, clients, asked, states, backend, log)
-                server = method.pool(server, told, asked)
-                collected += told
+            if isinstance(method, Collects):
+                for asking in range(1, method.collects(info) + 1):
+                    asked = replace(info, asking=asking)
+                    told = collect(method, server, clients, asked, states, backend, log)
+                    server = method.pool(server, told, asked)
+                    collected += told
         yield RoundResult(
             info,
             server,
@@ -226,7 +229,7 @@ def _trained(reply: Any) -> tuple[Any, Any]:
 
 
 def collect(
-    method: Method,
+    method: Collects,
     server: ServerState,
     clients: Population,
     info: RoundInfo,

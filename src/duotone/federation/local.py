@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from duotone.errors import ConfigError
+from duotone.networks.reading import check_head, head_inputs
 from duotone.types import NO_LABEL, ClientData, Params, RoundInfo
 
 if TYPE_CHECKING:
@@ -203,57 +203,6 @@ def training_mode(
 def is_labelled(labels: Tensor) -> Tensor:
     """Say of each sample whether its label is known."""
     return ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
-
-
-def head_inputs(model: nn.Module, head: nn.Module, x: Tensor) -> Tensor:
-    """Return what a model's last layer is given for a batch."""
-    return seen_by(model, (head,), x)[1][0]
-
-
-def seen_by(
-    model: nn.Module, layers: Sequence[nn.Module], x: Tensor
-) -> tuple[Tensor, list[Tensor]]:
-    """Return a model's output for a batch, and what some of its layers are given on the way."""
-    seen: dict[nn.Module, Tensor] = {}
-
-    def note(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        seen.setdefault(layer, inputs[0])
-
-    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
-    try:
-        output = model(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if len(seen) < len(set(layers)):
-        raise ConfigError(
-            "The layer taken for the model's head is not used by the model; name the last layer "
-            "with --set head=NAME."
-        )
-    return output, [seen[layer] for layer in layers]
-
-
-@torch.no_grad()
-def check_head(model: nn.Module, head: nn.Module, x: Tensor) -> None:
-    """Make sure that a layer is a model's last one; a softmax after it does no harm.
-
-    Raises:
-        ConfigError: The layer's output is not the model's.
-    """
-    whole = model(x)
-    try:
-        ours = head(head_inputs(model, head, x))
-    except (IndexError, RuntimeError, ValueError):  # it cannot even be given its own inputs
-        ours = torch.empty(0)
-    is_last = ours.shape == whole.shape and (
-        torch.allclose(ours, whole, rtol=1e-3, atol=1e-4)
-        or torch.allclose(ours.log_softmax(1), whole.log_softmax(1), rtol=1e-3, atol=1e-4)
-    )
-    if not is_last:
-        raise ConfigError(
-            "The layer taken for the model's head does not give the model's output; name the last "
-            "layer with --set head=NAME."
-        )
 
 
 def train_head(

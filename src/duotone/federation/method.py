@@ -13,42 +13,37 @@ in this base class are those of FedAvg, so a subclass answers only the questions
 
 A method holds settings, and what ``build`` finds out about the network. All state is passed in and
 handed back, so that a run can be stopped, resumed, and spread over processes without changing its
-result.
+result. What only some methods can do, such as drawing samples, is in
+:mod:`duotone.federation.protocols`.
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.config import Settings
-from duotone.errors import ConfigError
 from duotone.federation.aggregate import ServerAdam, weighted_mean
-from duotone.federation.local import head_inputs, train, turns_so_far
+from duotone.federation.local import train, turns_so_far
+from duotone.networks.reading import Network, find_head, head_inputs, head_name, named_tensors
 from duotone.seeding import derive
 from duotone.types import (
     ClientData,
     ClientState,
     ClientUpdate,
     DataInfo,
-    Draws,
     Form,
     Latents,
     NewcomerRule,
     Params,
     RoundInfo,
     ServerState,
-    Unit,
 )
 
-Network: TypeAlias = Callable[[DataInfo], nn.Module]
 Part: TypeAlias = Literal["shared", "local"]
 Parts: TypeAlias = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Shared and local tensors of a model."""
@@ -114,9 +109,6 @@ class Method(ABC):
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
     """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
 
-    monitor_units: ClassVar[Mapping[str, Unit]] = {}
-    """What the numbers of :meth:`monitors` count in."""
-
     def __init__(self, config: MethodSettings, network: Network, device: str = "cpu") -> None:
         self.config = config
         self.network = network
@@ -134,13 +126,6 @@ class Method(ABC):
         if found is not None:
             self.head = found
         return model
-
-    def has_common_axes(self, part: Part) -> bool:
-        """Say whether codes can be compared though clients encode with parameters of their own.
-
-        So where these only prepare samples for an encoder that is everybody's.
-        """
-        return False
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Say whether a parameter or buffer leaves the client.
@@ -183,30 +168,6 @@ class Method(ABC):
             return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)
         return ServerState(mean, server.extra)
 
-    def collects(self, info: RoundInfo) -> int:
-        """Say how many times all members are asked for statistics when a round is over."""
-        return 0
-
-    def collect(
-        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
-    ) -> ClientUpdate:
-        """Return a member's statistics, without training: an update with nothing but ``extra``."""
-        return ClientUpdate(data.client, {}, len(data))
-
-    def pool(
-        self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
-    ) -> ServerState:
-        """Return the server's state when it has put the members' statistics together."""
-        return server
-
-    def monitors(self, server: ServerState) -> dict[str, float]:
-        """Return numbers about a trained model that stand beside its scores."""
-        return {}
-
-    def warnings(self, server: ServerState) -> list[str]:
-        """Return what the user must know about a trained model before trusting it."""
-        return []
-
     def sent(self, server: ServerState, update: ClientUpdate) -> Params:
         """Return the shared tensors an update started from; an honest update has their form."""
         return server.shared
@@ -215,28 +176,20 @@ class Method(ABC):
         """Declare what an update carries in ``extra``; anything else is refused."""
         return {}
 
-    def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
-        """Declare what a member's statistics consist of; anything else is refused."""
-        return {}
-
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Return the state a client uses for predictions.
-
-        For a member (``client`` given) this is its last local step, such as fine-tuning. For a
-        newcomer (``client`` is ``None``) it is its first state, from nothing (``data`` is
-        ``None``), from inputs (``data.y`` is ``None``) or from labelled samples. A member's very
-        first state is ``adapt(server, None, None, info)``.
-        """
-        if client is not None:
-            return client
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Return the state of a client that never took part and has shown no samples."""
         _, local = self.initial(info)
         return ClientState(local)
+
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientState:
+        """Return the state a member uses for predictions: its last local step, on its samples."""
+        return client
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Return a newcomer's state, learnt from inputs (``data.y`` is ``None``) or with labels."""
+        return self.first_state(server, info)
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the parameters of the model a client uses."""
@@ -247,21 +200,12 @@ class Method(ABC):
         scores: Tensor = model(x)
         return scores
 
-    @property
-    def draws_labels(self) -> bool:
-        """Whether a method that draws samples can be told their labels."""
-        return False
-
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the two parts of the representation; here all features are of one part."""
         features, nothing = self.features(model, x), torch.empty(len(x), 0, device=x.device)
         if self.features_part == "shared":
             return Latents(shared=features, local=nothing)
         return Latents(shared=nothing, local=features)
-
-    def facts(self, model: nn.Module) -> dict[str, float]:
-        """Return numbers about the model a client uses, such as its shares of concepts."""
-        return {}
 
     # -- what answers are made of
 
@@ -340,107 +284,6 @@ class Method(ABC):
         return {**self.__dict__, "_module": None, "_initial": None}
 
 
-@runtime_checkable
-class Decodes(Protocol):
-    """A method that can turn a representation back into samples."""
-
-    device: str
-
-    def load(self, params: Params, data: DataInfo) -> nn.Module:
-        """Put parameters into this process's network and return it."""
-        ...
-
-    def encode(self, model: nn.Module, x: Tensor) -> Latents:
-        """Return the two parts of the representation."""
-        ...
-
-    def decode(self, model: nn.Module, latents: Latents) -> Tensor:
-        """Return samples of the form the model is given, images in [0, 1]."""
-        ...
-
-
-@runtime_checkable
-class FindsConcepts(Protocol):
-    """A method that places samples among concepts; its facts are a client's weights of them."""
-
-    def nearness(self, model: nn.Module, x: Tensor) -> Tensor:
-        """Return how near samples lie to each concept: logarithms of densities, but a constant."""
-        ...
-
-
-@runtime_checkable
-class SwitchesContext(Protocol):
-    """A method whose models can take a client's context into account, if a buffer says so."""
-
-    def context_switch(self, model: nn.Module) -> str | None:
-        """Return the name of the buffer that turns it on; ``None`` if the model has none."""
-        ...
-
-
-@runtime_checkable
-class Generates(Protocol):
-    """A method that can draw samples."""
-
-    device: str
-
-    def load(self, params: Params, data: DataInfo) -> nn.Module:
-        """Put parameters into this process's network and return it."""
-        ...
-
-    def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
-        """Draw the latents of some samples."""
-        ...
-
-    def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return the samples of some latents, images in [0, 1].
-
-        The same latents and labels give the same samples, and nothing in the model changes.
-
-        Args:
-            model: A client's model.
-            draws: The latents.
-            label: One class per sample, for methods that can be asked for a class.
-        """
-        ...
-
-
-@runtime_checkable
-class Restyles(Protocol):
-    """A method that draws one client's samples as another would have them, in a way of its own.
-
-    A method that encodes and decodes need not say how: a shared code and another's local code do.
-    """
-
-    device: str
-
-    def load(self, params: Params, data: DataInfo) -> nn.Module:
-        """Put parameters into this process's network and return it."""
-        ...
-
-    def take_off(
-        self, model: nn.Module, x: Tensor, generator: torch.Generator, *, redrawn: bool
-    ) -> Tensor:
-        """Return what is left of a client's samples without its style, one row for each.
-
-        Args:
-            model: The model of the client whose samples they are.
-            x: All samples; what is learnt for the purpose is learnt once for them.
-            generator: Of every random draw.
-            redrawn: Whether no stroke of the samples may be left, only what can be drawn anew.
-        """
-        ...
-
-    def put_on(self, model: nn.Module, content: Tensor, generator: torch.Generator) -> Tensor:
-        """Return samples with some content in a client's style, images in [0, 1].
-
-        Args:
-            model: The model of the client whose style they get.
-            content: What :meth:`take_off` returned, for whichever client.
-            generator: Draws one of the client's styles for each.
-        """
-        ...
-
-
 def stored(tensor: Tensor) -> Tensor:
     """Return a copy as states hold it: detached, on the CPU, in the usual memory format."""
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -455,88 +298,3 @@ def unpacked(params: Params, under: str) -> dict[str, Tensor]:
     """Return what :func:`packed` named."""
     start = f"{under}/"
     return {n.removeprefix(start): tensor for n, tensor in params.items() if n.startswith(start)}
-
-
-def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:
-    """Yield every parameter and persistent buffer with its full name and the module it is in."""
-    kept = model.state_dict().keys()
-    for prefix, owner in model.named_modules(remove_duplicate=False):
-        tensors = [
-            *owner.named_parameters(recurse=False),
-            *owner.named_buffers(recurse=False),
-        ]
-        for name, tensor in tensors:
-            full = f"{prefix}.{name}" if prefix else name
-            if full in kept:
-                yield full, tensor, owner
-
-
-def head_name(model: nn.Module, name: str | None = None) -> str | None:
-    """Return the name of a model's last layer: the one asked for, else its last linear layer.
-
-    A model that is nothing but a linear layer is its own head, and that has no name: "".
-
-    Raises:
-        ConfigError: There is no layer of the name asked for.
-    """
-    modules = dict(model.named_modules())
-    if name is not None and name not in modules:
-        raise ConfigError(
-            f"The model has no layer called {name!r}. Its layers: {', '.join(list(modules)[1:])}."
-        )
-    if name is not None:
-        return name
-    linear = [key for key, module in modules.items() if isinstance(module, nn.Linear)]
-    return linear[-1] if linear else None
-
-
-def find_head(model: nn.Module, name: str | None = None) -> nn.Module:
-    """Return a model's last layer: the one called ``name``, else its last linear layer.
-
-    Raises:
-        ConfigError: There is no such layer.
-    """
-    found = head_name(model, name)
-    if found is None:
-        raise ConfigError(
-            "The model has no linear layer, so its features cannot be found; name its last layer "
-            "with --set head=NAME."
-        )
-    return model.get_submodule(found)
-
-
-def as_network(model: nn.Module | Callable[..., nn.Module]) -> Network:
-    """Turn what a user gives as a model into a network builder.
-
-    A class or function is called with the :class:`DataInfo` if it takes an argument, without one
-    otherwise. A module is copied, so every run starts from its weights.
-    """
-    if isinstance(model, nn.Module):
-        return _Copies(model)
-    return _Built(model)
-
-
-class _Copies:
-    """Builds copies of a module (a class, so that it can be sent to worker processes)."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-
-    def __call__(self, data: DataInfo) -> nn.Module:
-        return copy.deepcopy(self.module)
-
-
-class _Built:
-    """Calls a class or function with the form of the data, if it wants to know."""
-
-    def __init__(self, function: Callable[..., nn.Module]) -> None:
-        self.function = function
-
-    def __call__(self, data: DataInfo) -> nn.Module:
-        required = [
-            parameter
-            for parameter in inspect.signature(self.function).parameters.values()
-            if parameter.default is parameter.empty
-            and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        ]
-        return self.function(data) if required else self.function()

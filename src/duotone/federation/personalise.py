@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import Method, SwitchesContext, stored
+from duotone.federation.method import Method, stored
+from duotone.federation.protocols import SwitchesContext
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Way: TypeAlias = Literal["none", "prior", "norm", "context"]

@@ -83,6 +83,7 @@ def align(
     values["method"] = {**trained, **read, "name": FedCD.name}
     plan = plan_run(values, data=data, model=model)
     config, population, fedcd = plan.config, plan.population, plan.method
+    assert isinstance(fedcd, FedCD)
     assert config.rounds is not None
     before = before_first_round(
         population, rounds=config.rounds, sampled=config.sampled, seed=config.seed

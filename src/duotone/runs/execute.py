@@ -36,7 +36,7 @@ from duotone.federation.engine import (
     federate,
     size_in_bytes,
 )
-from duotone.federation.method import Generates
+from duotone.federation.protocols import Generates, Monitors, Warns
 from duotone.federation.store import FolderStore, Shelf
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
@@ -48,6 +48,7 @@ from duotone.runs.separation import (
     separation_rows,
 )
 from duotone.runs.serving import last_election, last_serving
+from duotone.types import ServerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def _train(
             if stop_requested() and number < config.rounds:
                 raise Interrupted
         # Not in the loop: the rounds of a run that is only read (`align`) are over.
-        for line in plan.method.warnings(store.last.server()):
+        for line in _warnings(plan, store.last.server()):
             say(line)
         _finish(folder, plan, store, clients, backend, shelf)
 
@@ -246,16 +247,12 @@ def _finish(
             folder.write_sheets(sheets)
         folder.append_metrics(separation_rows(found, last.round))
         scores |= found
-    scores |= {
-        name: Score(
-            value,
-            0.0,
-            "reference",
-            len(plan.population.partition.members),
-            plan.method.monitor_units.get(name, "number"),
-        )
-        for name, value in plan.method.monitors(last.server()).items()
-    }
+    if isinstance(plan.method, Monitors):
+        members, units = len(plan.population.partition.members), plan.method.monitor_units
+        scores |= {
+            name: Score(value, 0.0, "reference", members, units.get(name, "number"))
+            for name, value in plan.method.monitors(last.server()).items()
+        }
     folder.write_summary(
         {
             "scores": {name: score.as_json() for name, score in scores.items()},
@@ -264,12 +261,16 @@ def _finish(
             "selected_round": selected_round(table),
             "newcomer_rule": plan.rule,
             "warnings": [
-                *plan.method.warnings(last.server()),
+                *_warnings(plan, last.server()),
                 *(f"Client {client!r} has no score: it failed." for client in unscored),
             ],
             **({} if elected is None else {"election": elected.as_json()}),
         }
     )
+
+
+def _warnings(plan: Plan, server: ServerState) -> list[str]:
+    return plan.method.warnings(server) if isinstance(plan.method, Warns) else []
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:

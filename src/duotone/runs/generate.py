@@ -13,7 +13,8 @@ from duotone.errors import ConfigError, RunError, UnknownNameError
 from duotone.evaluation.generation import asks_labels, generated, known_labels, own_labels
 from duotone.evaluation.sheets import pixels
 from duotone.federation.backends import ClientTask
-from duotone.federation.method import Generates, Method
+from duotone.federation.method import Method
+from duotone.federation.protocols import Generates
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
@@ -147,6 +148,7 @@ def check_client(path: Path, population: Population, client: str) -> None:
 
 
 def _check_label(method: Method, population: Population, label: int) -> None:
+    assert isinstance(method, Generates)
     classes = population.info.outputs
     if not asks_labels(method, population):
         raise ConfigError(

@@ -18,11 +18,11 @@ from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, Problems
 from duotone.federation.engine import size_in_bytes
-from duotone.federation.local import check_head
-from duotone.federation.method import Method, MethodSettings, Part, as_network, find_head
+from duotone.federation.method import Method, MethodSettings, Part
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.methods import METHODS
 from duotone.networks import MODELS
+from duotone.networks.reading import as_network, check_head, find_head
 from duotone.partition import Population
 from duotone.registry import import_object
 from duotone.runs.draft import OBJECT, Data, Draft, check_not_object, with_tables
@@ -278,7 +278,7 @@ def part_sizes(method: Method, data: DataInfo) -> dict[Part, PartSize]:
     """Count what the server sends each client, and what a client keeps, at the beginning."""
     info = RoundInfo(0, 1, 0, data)
     server = method.start(info)
-    client = method.adapt(server, None, None, info)
+    client = method.first_state(server, info)
     trained = {name for name, _ in method.module(data).named_parameters()}
     parts: dict[Part, Params] = {"shared": server.shared, "local": {**client.local, **client.extra}}
     sizes: dict[Part, PartSize] = {}

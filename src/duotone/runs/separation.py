@@ -28,7 +28,7 @@ from duotone.evaluation.swap import SwapResult, swap_scores
 from duotone.federation.backends import Backend
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.engine import ClientStates, MemoryStates, federate
-from duotone.federation.method import Decodes, FindsConcepts, Generates
+from duotone.federation.protocols import Decodes, FindsConcepts, Generates
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend

@@ -66,18 +66,18 @@ def test_members_use_their_model_mixed_with_the_latest_shared_one():
     states = {"a": STATE}
     play(method, [client("a", 2.1)], SERVER, states)
     later = ServerState({"head.weight": torch.tensor([[5.0]])})
-    used = method.adapt(later, states["a"], client("a", 2.1), FIRST)
+    used = method.before_use(later, states["a"], client("a", 2.1), FIRST)
     # 0.54·3.01 + 0.46·5
     assert value(method.personal(later, used)["head.weight"]) == pytest.approx(3.9254)
 
 
 def test_a_newcomer_trains_its_own_model_beside_the_fixed_shared_one():
     method = make(APFL, Line(0), epochs=2)
-    state = method.adapt(SERVER, None, client("n", 11), FIRST)
+    state = method.join(SERVER, client("n", 11), FIRST)
     # v = w = 1, so α has no gradient at the first batch. 2·(1 − 11)·½ = −10: v = 2; the mixture is
     # 1.5: 2·(1.5 − 11)·½ = −9.5: v = 2.95; mixed 1.975
     assert value(state.extra["alpha"]) == 0.5
     assert value(state.extra["own/head.weight"]) == pytest.approx(2.95)
     assert value(method.personal(SERVER, state)["head.weight"]) == pytest.approx(1.975)
-    without = method.adapt(SERVER, None, None, FIRST)
+    without = method.first_state(SERVER, FIRST)
     assert value(method.personal(SERVER, without)["head.weight"]) == 1

@@ -31,7 +31,7 @@ def test_a_newcomer_with_labels_trains_from_the_shared_model_under_the_pull(kind
     method = make(kind, Line(0), lam=1.0, epochs=2)
     latest = method.start(FIRST).shared["head.weight"] + 8.5
     server = ServerState({"head.weight": latest})
-    state = method.adapt(server, None, client("n", 10), FIRST)
+    state = method.join(server, client("n", 10), FIRST)
     # 8.5 → 8.8, then 2·(8.8 − 10) + 0.3 = −2.1 → 9.01
     assert value(method.personal(server, state)["head.weight"]) == pytest.approx(9.01)
 

@@ -27,10 +27,10 @@ def test_fine_tuning_takes_its_own_steps_and_never_enters_training():
     states: dict[str, ClientState] = {}
     server, _ = play(method, clients, method.start(FIRST), states)
     assert value(server.shared["head.weight"]) == pytest.approx(5)
-    for known in (states["a"], None):
-        tuned = method.adapt(server, known, clients[0], FIRST)
+    member = method.before_use(server, states["a"], clients[0], FIRST)
+    for tuned in (member, method.join(server, clients[0], FIRST)):
         # With the rate 0.05 a step is w + (10 − w)/10: 5 → 5.5 → 5.95
         assert value(method.personal(server, tuned)["head.weight"]) == pytest.approx(5.95)
-    unlabelled = method.adapt(server, None, clients[0].without_labels(), FIRST)
+    unlabelled = method.join(server, clients[0].without_labels(), FIRST)
     assert value(method.personal(server, unlabelled)["head.weight"]) == pytest.approx(5)
     assert not states["a"], "nothing of the fine-tuned copy is kept"

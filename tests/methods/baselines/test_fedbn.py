@@ -12,9 +12,9 @@ from duotone.errors import ConfigError
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate, member_state
 from duotone.federation.local import train
-from duotone.federation.method import as_network
 from duotone.methods.baselines.fedbn import FedBN
 from duotone.networks.classifiers import cnn, cnn_bn, mlp, mlp_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, ClientState, DataInfo
 
 FIVE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
@@ -94,7 +94,7 @@ def test_refreshing_changes_a_members_statistics_and_nothing_else(refresh):
     (*_, last) = federate(method, population, rounds=2, states=states)
     shared = {key: tensor.clone() for key, tensor in last.server.shared.items()}
     before = states.get("c0")
-    after = method.adapt(last.server, before, population.data("c0"), last.info)
+    after = method.before_use(last.server, before, population.data("c0"), last.info)
     changed = {key for key in before.local if not torch.equal(before.local[key], after.local[key])}
     statistics = {f"norm{n}.running_{s}" for n in (1, 2, 3) for s in ("mean", "var")}
     assert changed - {f"norm{n}.num_batches_tracked" for n in (1, 2, 3)} == (
@@ -109,16 +109,18 @@ def test_refreshing_needs_no_labels_of_a_member():
     method = FedBN(FedBN.Config(refresh=True), mlp_bn)
     server = method.start(replace(FIRST, data=population.info))
     info = replace(FIRST, data=population.info)
-    member = method.adapt(server, None, None, info)
+    member = method.first_state(server, info)
     data = population.data("c0")
-    first, second = (method.adapt(server, member, d, info) for d in (data, data.without_labels()))
+    first, second = (
+        method.before_use(server, member, d, info) for d in (data, data.without_labels())
+    )
     for key, tensor in first.local.items():
         assert torch.equal(tensor, second.local[key]), key
 
 
 def test_a_newcomer_without_labels_takes_the_statistics_of_its_own_inputs():
     method = make(FedBN, Normed())
-    state = method.adapt(method.start(FIRST), None, samples("n", [1.0, 2.0, 6.0]), FIRST)
+    state = method.join(method.start(FIRST), samples("n", [1.0, 2.0, 6.0]), FIRST)
     # The mean is 3, the squares sum up to 4 + 1 + 9, divided by 3 − 1
     assert value(state.local["norm.running_mean"]) == pytest.approx(3)
     assert value(state.local["norm.running_var"]) == pytest.approx(7)
@@ -130,7 +132,7 @@ def test_a_newcomer_with_labels_trains_scale_and_shift_alone():
     method = make(FedBN, Normed(), newcomer_epochs=1)
     server = method.start(FIRST)
     data = samples("n", [4.0, 6.0], [-8.0, 10.0])
-    state = method.adapt(server, None, data, FIRST)
+    state = method.join(server, data, FIRST)
     # x̂ = ∓1; errors are −1 + 8 = 7 and 1 − 10 = −9. For the scale the mean of 2·7·(−1) and
     # 2·(−9)·1 is −16, for the shift the mean of 14 and −18 is −2.
     assert value(state.local["norm.weight"]) == pytest.approx(2.6)

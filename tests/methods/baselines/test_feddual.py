@@ -52,7 +52,7 @@ def test_one_step_moves_everything_at_once_and_keeps_one_extractor():
 def test_a_newcomer_trains_its_own_extractor_alone():
     method = make(FedDual, Product(1, 1))
     server, _ = start(method)
-    state = method.adapt(server, None, client("n", 13), FIRST)
+    state = method.join(server, client("n", 13), FIRST)
     # Its body starts at 1: 2·(3 − 13)·2 = −40
     assert value(state.local["local.body.weight"]) == pytest.approx(5)
     model = method.load(method.personal(server, state), FIRST.data)

@@ -41,18 +41,18 @@ def test_members_and_newcomers_choose_anew_before_use():
     method = make(IFCA, Line(0), groups=2, warm_rounds=0)
     server = servers(0.0, 10.0)
     stale = ClientState({}, {"group": torch.tensor(1)})
-    for known in (stale, None):
-        used = method.adapt(server, known, client("a", 2), FIRST)
+    data = client("a", 2)
+    for used in (method.before_use(server, stale, data, FIRST), method.join(server, data, FIRST)):
         assert int(used.extra["group"]) == 0
         assert value(method.personal(server, used)["head.weight"]) == 0
-    kept = method.adapt(server, stale, None, FIRST)
+    kept = method.before_use(server, stale, data.without_labels(), FIRST)
     assert value(method.personal(server, kept)["head.weight"]) == 10
 
 
 def test_of_models_that_fit_alike_the_first_is_chosen():
     method = make(IFCA, Line(0), groups=3)
     server = servers(10.0, 0.0, 10.0)
-    assert int(method.adapt(server, None, client("a", 5), FIRST).extra["group"]) == 0
+    assert int(method.join(server, client("a", 5), FIRST).extra["group"]) == 0
 
 
 def test_groups_are_one_until_the_split_and_then_go_their_own_ways():

@@ -26,7 +26,7 @@ def test_a_newcomer_trains_exactly_as_a_member_that_was_always_drawn():
     method = Local(Local.Config(lr_decay_every=1), cnn_bn)
     states = MemoryStates()
     (*_, last) = federate(method, population, rounds=3, states=states)
-    served = method.adapt(last.server, None, population.data("c1"), last.info)
+    served = method.join(last.server, population.data("c1"), last.info)
     for name, tensor in states.get("c1").local.items():
         assert torch.equal(tensor, served.local[name]), name
 
@@ -44,7 +44,7 @@ def test_a_newcomer_trains_for_as_many_turns_as_a_member_has_on_average():
     train = module.train
     module.train = lambda model, data, config, info: turns.append(info.round)
     try:
-        method.adapt(method.start(info), None, population.data("c0"), info)
+        method.join(method.start(info), population.data("c0"), info)
     finally:
         module.train = train
     assert turns == [4, 8]

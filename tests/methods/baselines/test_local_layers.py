@@ -32,7 +32,7 @@ def test_fedper_steps_on_both_layers_at_once_and_keeps_the_head():
 def test_a_newcomer_of_fedper_fits_a_fresh_head_and_nothing_else():
     method = make(FedPer, Product(2, 1), head_epochs=2)
     server = method.start(FIRST)
-    state = method.adapt(server, None, client("n", 6), FIRST)
+    state = method.join(server, client("n", 6), FIRST)
     # b = 2 throughout: 2·(2 − 6)·2 = −16 → h = 2.6, then 2·(5.2 − 6)·2 = −3.2 → 2.92
     assert value(state.local["head.weight"]) == pytest.approx(2.92)
     assert value(method.personal(server, state)["body.weight"]) == 2
@@ -48,7 +48,7 @@ def test_fedrep_fits_the_head_first_and_then_the_body_under_the_new_head():
     assert value(states["a"].local["head.weight"]) == pytest.approx(2)
     assert value(states["b"].local["head.weight"]) == pytest.approx(3)
     assert value(server.shared["body.weight"]) == pytest.approx(5)  # (2.6 + 3·5.8)/4
-    used = method.adapt(server, states["a"], CLIENTS[0], FIRST)
+    used = method.before_use(server, states["a"], CLIENTS[0], FIRST)
     # Before use the head is fitted to the latest body: 2·(2·5 − 6)·5 = 40, h = 2 − 4
     assert value(used.local["head.weight"]) == pytest.approx(-2)
     assert value(states["a"].local["head.weight"]) == pytest.approx(2)
@@ -79,7 +79,7 @@ def test_lg_fedavg_steps_on_both_layers_at_once_and_keeps_the_body():
 def test_a_newcomer_of_lg_fedavg_trains_a_body_under_the_fixed_head():
     method = make(LGFedAvg, Product(1, 2))
     server = method.start(FIRST)
-    state = method.adapt(server, None, client("n", 6), FIRST)
+    state = method.join(server, client("n", 6), FIRST)
     # 2·(2·1 − 6)·2 = −16: b = 2.6; one turn, for it is the first round
     assert value(state.local["body.weight"]) == pytest.approx(2.6)
     assert value(method.personal(server, state)["head.weight"]) == 2

@@ -43,8 +43,8 @@ def test_a_round_averages_the_starts_and_adapting_is_one_step_from_there():
     # a: w̃ = 1, 2·(1 − 10) = −18: 1.8; b: w̃ = 3, 2·(3 − 30) = −54: 5.4; (1.8 + 5·5.4)/6 = 4.8
     assert value(updates["a"].shared["head.weight"]) == pytest.approx(1.8)
     assert value(server.shared["head.weight"]) == pytest.approx(4.8)
-    for known in (states["a"], None):
-        used = method.adapt(server, known, clients[0], FIRST)
+    member = method.before_use(server, states["a"], clients[0], FIRST)
+    for used in (member, method.join(server, clients[0], FIRST)):
         # 2·(4.8 − 10) = −10.4 with the rate 0.05
         assert value(method.personal(server, used)["head.weight"]) == pytest.approx(5.32)
     assert not states["a"], "the adapted copy never comes back into training"

@@ -8,9 +8,9 @@ from torch.nn.utils.parametrizations import spectral_norm
 from worked import FIRST, Product, client, make, play, value
 
 from duotone.errors import ConfigError
-from duotone.federation.method import as_network
 from duotone.methods.baselines.percnn import PerCNN, layers_above_extractor
 from duotone.networks import MODELS
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, DataInfo
 
 
@@ -25,7 +25,7 @@ def test_the_extractor_is_trained_first_and_then_the_shared_layers_on_it():
     assert value(states["a"].local["body.weight"]) == pytest.approx(2)
     assert value(states["b"].local["body.weight"]) == pytest.approx(3)
     assert value(server.shared["head.weight"]) == pytest.approx(5)  # (2.6 + 3·5.8)/4
-    newcomer = method.adapt(server, None, client("n", 6), FIRST)
+    newcomer = method.join(server, client("n", 6), FIRST)
     # A fresh body under the fixed head: 2·(5·1 − 6)·5 = −10, body 2
     assert value(newcomer.local["body.weight"]) == pytest.approx(2)
 

@@ -63,7 +63,7 @@ def test_a_newcomer_fits_its_bias_to_the_shared_weight() -> None:
     x = torch.tensor([[0.0], [1.0], [2.0]])
     data = ClientData("n", x, torch.tensor([5.0, 7.0, 9.0]), FIRST.data)
     server = method.start(FIRST)
-    state = method.adapt(server, None, data, FIRST)
+    state = method.join(server, data, FIRST)
     model = method.load(method.personal(server, state), FIRST.data)
     assert model(torch.tensor([[10.0]])).item() == pytest.approx(25, abs=1e-3)
     assert value(method.personal(server, state)["weight"]) == 2

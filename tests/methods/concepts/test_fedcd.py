@@ -9,7 +9,6 @@ from torch import nn
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import as_network
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.alignment import (
     Scatter,
@@ -27,6 +26,7 @@ from duotone.methods.concepts.fedcd import (
     incremental_step,
 )
 from duotone.networks.classifiers import cnn, cnn_bn, mlp
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)

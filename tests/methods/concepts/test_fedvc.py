@@ -13,7 +13,6 @@ from duotone.errors import ConfigError
 from duotone.evaluation.clients import Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import as_network
 from duotone.federation.personalise import Personalisation
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.concept_layer import FLOOR, ConceptLinear
@@ -26,6 +25,7 @@ from duotone.methods.concepts.fedvc import (
     preference_loss,
 )
 from duotone.networks.classifiers import cnn_bn, mlp
+from duotone.networks.reading import as_network
 from duotone.partition.partition import Population
 from duotone.types import ClientUpdate, DataInfo, RoundInfo
 
@@ -137,7 +137,7 @@ def test_concepts_stay_put_while_a_client_trains_as_printed():
     method = make(variant="paper")
     info = RoundInfo(1, 5, 0, population.info)
     server = method.start(info)
-    client = method.adapt(server, None, None, info)
+    client = method.first_state(server, info)
     update, state = method.client_update(server, client, population.data("c0"), info)
     assert torch.equal(update.shared["head.centres"], server.shared["head.centres"])
     assert not torch.equal(update.shared["head.projection"], server.shared["head.projection"])
@@ -151,7 +151,7 @@ def test_unified_learning_moves_concepts_and_sends_nothing_more():
     info = RoundInfo(1, 5, 0, population.info)
     method = make(variant="paper", learning="unified")
     server = method.start(info)
-    client = method.adapt(server, None, None, info)
+    client = method.first_state(server, info)
     update, _ = method.client_update(server, client, population.data("c0"), info)
     assert not torch.equal(update.shared["head.centres"], server.shared["head.centres"])
     assert not update.extra
@@ -180,7 +180,7 @@ def test_a_step_follows_the_printed_loss(learning, feed):
     )
     info = RoundInfo(1, 5, 0, population.info)
     server = method.start(info)
-    client = method.adapt(server, None, None, info)
+    client = method.first_state(server, info)
     update, state = method.client_update(server, client, data, info)
 
     names = ["first.weight", "first.bias"]
@@ -420,9 +420,9 @@ def test_newcomers_find_their_weights_without_a_label():
     method = make(mlp)
     *_, last = federate(method, population, rounds=2)
     data = population.data("nb")
-    with_labels = method.adapt(last.server, None, data, last.info)
-    without = method.adapt(last.server, None, data.without_labels(), last.info)
+    with_labels = method.join(last.server, data, last.info)
+    without = method.join(last.server, data.without_labels(), last.info)
     for name, tensor in with_labels.local.items():
         assert torch.equal(tensor, without.local[name])
-    blind = method.adapt(last.server, None, None, last.info)
+    blind = method.first_state(last.server, last.info)
     assert not blind.local["fc2.weights"].any()

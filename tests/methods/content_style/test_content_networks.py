@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from duotone.errors import ConfigError
-from duotone.federation.method import find_head
 from duotone.methods.content_style.content_networks import (
     ContentCNN,
     ContentEncoder,
@@ -14,6 +13,7 @@ from duotone.methods.content_style.content_networks import (
     StyleEncoder,
     adain,
 )
+from duotone.networks.reading import find_head
 from duotone.types import DataInfo
 
 COLOUR = DataInfo((3, 28, 28), "classes", 10)

@@ -9,7 +9,7 @@ from federations import make_population
 from torch.nn.functional import cross_entropy
 
 from duotone.federation.engine import MemoryStates, client_randomness, federate
-from duotone.federation.method import Decodes, as_network
+from duotone.federation.protocols import Decodes
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.content_style.content_networks import ContentStyle, content_cnn_in
 from duotone.methods.content_style.content_style import (
@@ -20,6 +20,7 @@ from duotone.methods.content_style.content_style import (
     sharp_reconstruction,
 )
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
@@ -110,7 +111,7 @@ def test_without_its_terms_it_is_fedavg_of_the_content_network(variant):
 def server_and_state(method, shared):
     server = method.start(RoundInfo(0, 3, 0, SMALL))
     server = type(server)(shared, server.extra)
-    return server, method.adapt(server, None, None, RoundInfo(3, 3, 0, SMALL))
+    return server, method.first_state(server, RoundInfo(3, 3, 0, SMALL))
 
 
 # -- the loss
@@ -271,8 +272,8 @@ def trained():
 def test_a_newcomer_learns_its_style_without_labels_and_draws_better(trained):
     method, last = trained
     data = make_population().data("c3")
-    before = method.adapt(last.server, None, None, last.info)
-    after = method.adapt(last.server, None, data.without_labels(), last.info)
+    before = method.first_state(last.server, last.info)
+    after = method.join(last.server, data.without_labels(), last.info)
     assert any(not torch.equal(before.local[name], after.local[name]) for name in before.local)
     errors = []
     for state in (before, after):
@@ -289,7 +290,7 @@ def test_labels_make_no_difference_to_a_newcomer(trained):
     states = []
     for given in (data, data.without_labels()):
         with client_randomness(last.info, "c3"):
-            states.append(method.adapt(last.server, None, given, last.info))
+            states.append(method.join(last.server, given, last.info))
     for name, tensor in states[0].local.items():
         assert torch.equal(tensor, states[1].local[name])
 
@@ -297,13 +298,13 @@ def test_labels_make_no_difference_to_a_newcomer(trained):
 def test_a_member_fits_its_style_to_the_decoder_of_all_when_training_is_over(trained):
     method, last = trained
     data = make_population().data("c0")
-    state = ClientState(method.adapt(last.server, None, None, last.info).local)
+    state = ClientState(method.first_state(last.server, last.info).local)
     earlier = replace(last.info, round=1)
-    assert method.adapt(last.server, state, data, earlier) is state
-    fitted = method.adapt(last.server, state, data, last.info)
+    assert method.before_use(last.server, state, data, earlier) is state
+    fitted = method.before_use(last.server, state, data, last.info)
     assert fitted.local.keys() == state.local.keys()
     assert not torch.equal(fitted.local["style.code.weight"], state.local["style.code.weight"])
-    assert make(variant="paper").adapt(last.server, state, data, last.info) is state
+    assert make(variant="paper").before_use(last.server, state, data, last.info) is state
 
 
 def test_no_style_changes_a_prediction():

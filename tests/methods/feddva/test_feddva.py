@@ -10,7 +10,6 @@ from federations import make_population
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import as_network
 from duotone.methods.feddva.dual_vae import DualVAE, noisy_or
 from duotone.methods.feddva.feddva import (
     FedDVA,
@@ -23,6 +22,7 @@ from duotone.methods.feddva.feddva import (
 )
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.gaussian import Gaussian, kl_to_standard
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, ClientState, DataInfo, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
@@ -203,7 +203,7 @@ def test_labels_add_their_loss_to_that_of_the_images(variant, classify, weight, 
         "duotone.methods.feddva.feddva.train",
         lambda model, *_, loss, phase, **__: losses.append((model, loss, phase)) or 0.0,
     )
-    method.client_update(server, method.adapt(server, None, None, info), data, info)
+    method.client_update(server, method.first_state(server, info), data, info)
     model, loss, phase = losses[-1]  # the one that trains the head
     torch.manual_seed(1)
     found = float(loss(model, data.x[:6], data.y[:6]).detach())
@@ -316,7 +316,7 @@ def test_a_client_that_was_away_updates_its_decoder_first():
     method, population = make(), make_population()
     info = RoundInfo(5, 6, 0, population.info)
     server = method.start(info)
-    first = method.adapt(server, None, None, info)
+    first = method.first_state(server, info)
     data = population.data("c0")
 
     def update(last):
@@ -335,7 +335,7 @@ def test_without_labels_the_head_stays_and_the_rest_learns():
     method, population = make(), make_population()
     info = RoundInfo(1, 4, 0, population.info)
     server = method.start(info)
-    state = method.adapt(server, None, None, info)
+    state = method.first_state(server, info)
     data = population.data("c0").without_labels()
     update, _ = method.client_update(server, state, data, info)
     assert torch.equal(update.shared["head.weight"], server.shared["head.weight"])
@@ -370,7 +370,7 @@ def test_few_labels_tune_when_70_percent_of_the_run_are_over(classify, labels, f
     for number in range(1, 11):
         info = RoundInfo(number, 10, 0, population.info)
         server = method.start(info)
-        state = method.adapt(server, None, None, info)
+        state = method.first_state(server, info)
         method.client_update(server, state, data, info)
     assert [number for number in found if found[number]] == list(range(first, 11))
 
@@ -396,11 +396,11 @@ def test_a_newcomer_learns_its_local_part_from_images_and_nothing_else():
     *_, last = federate(method, population, rounds=2, states=states)
     images = population.data("c3").without_labels()
     torch.manual_seed(0)
-    state = method.adapt(last.server, None, images, last.info)
+    state = method.join(last.server, images, last.info)
     _, untouched = method.initial(last.info)
     assert set(state.local) == set(untouched)
     assert not torch.equal(state.local["decoder.mark.0.weight"], untouched["decoder.mark.0.weight"])
-    zero = method.adapt(last.server, None, None, last.info)
+    zero = method.first_state(last.server, last.info)
     assert torch.equal(zero.local["decoder.mark.0.weight"], untouched["decoder.mark.0.weight"])
 
 

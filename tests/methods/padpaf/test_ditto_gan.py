@@ -8,10 +8,12 @@ from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import proximal_term
-from duotone.federation.method import Generates, as_network, unpacked
+from duotone.federation.method import unpacked
+from duotone.federation.protocols import Generates
 from duotone.methods.padpaf.ditto_gan import DittoGAN, DittoGANConfig, halves
 from duotone.methods.padpaf.padpaf import PaDPaF, PaDPaFConfig
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import ClientData, RoundInfo
 
 POPULATION = make_population()
@@ -28,7 +30,7 @@ def padpaf(**settings):
 
 def first_turn(method, data, info=INFO):
     server = method.start(info)
-    return method.client_update(server, method.adapt(server, None, None, info), data, info)
+    return method.client_update(server, method.first_state(server, info), data, info)
 
 
 def own(state):
@@ -104,7 +106,7 @@ def test_the_pull_reaches_both_players_and_the_head():
     data = POPULATION.data("c0").without_labels()
     method = make(prox=1e4, lens="plain", contrast=0, lr=1e-3)
     server = method.start(INFO)
-    state = method.adapt(server, None, None, INFO)
+    state = method.first_state(server, INFO)
     moved = {name: tensor + 0.1 for name, tensor in own(state).items()}
     away = replace(
         state, extra={f"own/{name}": t for name, t in moved.items()} | {"started": torch.tensor(1)}
@@ -181,7 +183,7 @@ def test_a_member_draws_with_its_own_gan():
     *_, last = federate(method, POPULATION, rounds=2, states=states)
     assert isinstance(method, Generates)
     state = states.get("c0")
-    served = method.adapt(last.server, state, POPULATION.data("c0"), last.info)
+    served = method.before_use(last.server, state, POPULATION.data("c0"), last.info)
     assert_equal(dict(method.personal(last.server, served)), own(state))
     model = method.load(method.personal(last.server, served), POPULATION.info).eval()
     drawn = method.generate(model, method.draw(model, 3, torch.Generator()))
@@ -191,8 +193,8 @@ def test_a_member_draws_with_its_own_gan():
 def test_a_newcomer_trains_an_own_gan_and_without_labels_keeps_everybodys_head():
     method, data = make(), POPULATION.data("c3")
     server = method.start(INFO)
-    labelled = own(method.adapt(server, None, data, INFO))
-    unlabelled = own(method.adapt(server, None, data.without_labels(), INFO))
+    labelled = own(method.join(server, data, INFO))
+    unlabelled = own(method.join(server, data.without_labels(), INFO))
     name = "generator.first.weight"
     for found in (labelled, unlabelled):
         assert not torch.equal(found[name], server.shared[name])

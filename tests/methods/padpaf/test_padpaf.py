@@ -12,9 +12,10 @@ from federations import make_population
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import Decodes, Generates, as_network
+from duotone.federation.protocols import Decodes, Generates
 from duotone.methods.padpaf.padpaf import PaDPaF, PaDPaFConfig
 from duotone.networks.classifiers import cnn_bn
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, ClientState, DataInfo, Draws, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
@@ -207,7 +208,7 @@ def loaded(method, population):
 
 
 def first_state(method, info):
-    return method.adapt(method.start(info), None, None, info)
+    return method.first_state(method.start(info), info)
 
 
 def gradients(loss, model):
@@ -356,7 +357,7 @@ def test_a_newcomer_learns_its_own_part_and_nothing_shared_moves():
     info = RoundInfo(2, 2, 0, population.info)
     server = method.start(info)
     before = {name: tensor.clone() for name, tensor in server.shared.items()}
-    state = method.adapt(server, None, population.data("c3").without_labels(), info)
+    state = method.join(server, population.data("c3").without_labels(), info)
     start = first_state(method, info)
     for name in ("vectorizer.layers.0.weight", "generator.lens.ink", "style.layers.0.bias"):
         assert not torch.equal(state.local[name], start.local[name]), name
@@ -373,7 +374,7 @@ def test_a_newcomer_bends_its_tones_and_a_member_does_not():
     server, data = method.start(info), population.data("c3").without_labels()
     _, member = method.client_update(server, first_state(method, info), data, info)
     assert not member.local["generator.lens.curve"].any()
-    newcomer = method.adapt(server, None, data, info)
+    newcomer = method.join(server, data, info)
     assert newcomer.local["generator.lens.curve"].any()
     _, member = method.client_update(server, first_state(method, info), data, info)
     assert not member.local["generator.lens.curve"].any()
@@ -393,7 +394,7 @@ def test_a_newcomers_lens_learns_fast_beside_content_that_is_fixed(monkeypatch):
     info, data = RoundInfo(1, 2, 0, population.info), population.data("c3")
     for share in ("partial", "none"):
         method = make(newcomer_epochs=2, share=share)
-        method.adapt(method.start(info), None, data, info)
+        method.join(method.start(info), data, info)
     assert rates == [[1, 8, 20]] * 2
 
 
@@ -411,7 +412,7 @@ def test_a_member_keeps_its_style_and_takes_the_scale_of_its_own_features():
     info = RoundInfo(2, 2, 0, population.info)
     server, x = method.start(info), population.data("c0").x
     state = ClientState(first_state(method, info).local, {"started": torch.tensor(1)})
-    served = method.adapt(server, state, population.data("c0"), info)
+    served = method.before_use(server, state, population.data("c0"), info)
     for name, tensor in state.local.items():
         assert torch.equal(served.local[name], tensor), name
     model = method.load(method.personal(server, served), info.data).eval()

@@ -9,10 +9,11 @@ from by_numpy import nats, surprise, twins
 from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.method import Decodes, Generates, as_network
+from duotone.federation.protocols import Decodes, Generates
 from duotone.methods.padpaf.padpaf_vae import PaDPaFVAE, PaDPaFVAEConfig, divergence, reconstruction
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.gaussian import Gaussian
+from duotone.networks.reading import as_network
 from duotone.types import NO_LABEL, DataInfo, Latents, RoundInfo
 
 SMALL = DataInfo((1, 8, 8), "classes", 4)
@@ -110,7 +111,7 @@ def test_codes_are_the_means_with_their_deviations():
 
 def loaded(method, population):
     info = RoundInfo(1, 2, 0, population.info)
-    state = method.adapt(method.start(info), None, None, info)
+    state = method.first_state(method.start(info), info)
     return method.load(method.personal(method.start(info), state), info.data).train(), info
 
 
@@ -188,7 +189,7 @@ def test_labels_train_the_head_and_do_not_make_content():
     method, population = make(), make_population()
     info, data = RoundInfo(1, 2, 0, population.info), population.data("c0")
     server = method.start(info)
-    state = method.adapt(server, None, None, info)
+    state = method.first_state(server, info)
     sent = []
     for some in (data, data.without_labels()):
         torch.manual_seed(0)
@@ -205,7 +206,7 @@ def test_without_contrast_the_projectors_do_not_learn():
     method, population = make(contrast=0), make_population()
     info = RoundInfo(1, 2, 0, population.info)
     server = method.start(info)
-    state = method.adapt(server, None, None, info)
+    state = method.first_state(server, info)
     update, _ = method.client_update(server, state, population.data("c0"), info)
     for name, tensor in update.shared.items():
         if ".projector." in name:
@@ -217,7 +218,7 @@ def test_a_client_fits_its_lens_once():
     info = RoundInfo(1, 2, 0, population.info)
     server, data = method.start(info), population.data("c0")
     dark = replace(data, x=1 - data.x)
-    _, state = method.client_update(server, method.adapt(server, None, None, info), dark, info)
+    _, state = method.client_update(server, method.first_state(server, info), dark, info)
     ground = state.local["generator.lens.ground"]
     assert float(ground) > float(state.local["generator.lens.ink"])
     _, later = method.client_update(server, state, data, replace(info, round=2))
@@ -228,8 +229,8 @@ def test_a_member_is_served_as_it_is():
     method, population = make(), make_population()
     info = RoundInfo(2, 2, 0, population.info)
     server = method.start(info)
-    state = method.adapt(server, None, None, info)
-    assert method.adapt(server, state, population.data("c0"), info) is state
+    state = method.first_state(server, info)
+    assert method.before_use(server, state, population.data("c0"), info) is state
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
@@ -238,8 +239,8 @@ def test_a_newcomer_learns_its_own_part_and_nothing_shared_moves(epochs):
     info = RoundInfo(2, 2, 0, population.info)
     server = method.start(info)
     before = {name: tensor.clone() for name, tensor in server.shared.items()}
-    start = method.adapt(server, None, None, info)
-    state = method.adapt(server, None, population.data("c3").without_labels(), info)
+    start = method.first_state(server, info)
+    state = method.join(server, population.data("c3").without_labels(), info)
     assert not torch.equal(state.local["generator.lens.ink"], start.local["generator.lens.ink"])
     for name in ("vectorizer.layers.0.weight", "style.layers.0.bias", "style.mean.weight"):
         assert torch.equal(state.local[name], start.local[name]) == (epochs == 0), name

@@ -72,24 +72,22 @@ class APFL(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local, extra)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Start the own model from the shared one; a newcomer with labels then trains it."""
-        if client is not None:
-            return client
-        local = super().adapt(server, None, None, info).local
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Start the own model from the shared one."""
+        local = super().first_state(server, info).local
         model = self.load({**server.shared, **local}, info.data)
         parameters = model.named_parameters(remove_duplicate=False)
         own = {name: stored(p) for name, p in parameters if p.requires_grad}
-        extra = {**packed(own, "own"), "alpha": torch.tensor(self.config.alpha)}
-        if data is not None and data.y is not None:
-            extra, _ = self._train(model, extra, data, info, is_shared_fixed=True)
-        return ClientState(local, extra)
+        return ClientState(local, {**packed(own, "own"), "alpha": torch.tensor(self.config.alpha)})
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's own model and its share; without labels, use the shared model."""
+        first = self.first_state(server, info)
+        if data.y is None:
+            return first
+        model = self.load({**server.shared, **first.local}, info.data)
+        extra, _ = self._train(model, dict(first.extra), data, info, is_shared_fixed=True)
+        return ClientState(first.local, extra)
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the mixture of the client's own and the latest shared model."""

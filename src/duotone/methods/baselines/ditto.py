@@ -67,21 +67,16 @@ class Ditto(Method):
         own = self._train_own(server, client, data, info)
         return update, ClientState(local, packed(own, "own"))
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Start the own model from the shared one; a newcomer with labels then trains it."""
-        if client is not None:
-            return client
-        local = super().adapt(server, None, None, info).local
-        first = ClientState(local, packed({**server.shared, **local}, "own"))
-        if data is None:
-            return first
-        return ClientState(local, packed(self._train_own(server, first, data, info), "own"))
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Start the own model from the shared one."""
+        local = super().first_state(server, info).local
+        return ClientState(local, packed({**server.shared, **local}, "own"))
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's own model beside the shared one."""
+        first = self.first_state(server, info)
+        own = self._train_own(server, first, data, info)
+        return ClientState(first.local, packed(own, "own"))
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the client's own model; the shared one only trains it."""

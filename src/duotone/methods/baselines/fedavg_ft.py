@@ -45,18 +45,13 @@ class FedAvgFT(Method):
     features_part = "local"
     newcomer_rules = ("few-shot", "zero-shot")
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
         """Fine-tune the shared model; without labels, keep it as it is."""
-        state = super().adapt(server, client, None, info)
-        if data is None or data.y is None or self.config.finetune_epochs == 0:
-            return state
-        model = self.load(self.personal(server, state), info.data)
+        if data.y is None or self.config.finetune_epochs == 0:
+            return client
+        model = self.load(self.personal(server, client), info.data)
         gentle = self.config.model_copy(
             update={
                 "lr": self.config.finetune_lr,
@@ -67,3 +62,7 @@ class FedAvgFT(Method):
         train(model, data, gentle, info, phase="fine-tune")
         tuned, local = self.split(model)
         return ClientState({**tuned, **local})
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fine-tune the shared model, as a member does."""
+        return self.before_use(server, self.first_state(server, info), data, info)

@@ -72,20 +72,21 @@ class FedBN(Method):
         """Share what does not belong to a BatchNorm layer."""
         return super().is_shared(name, owner) and not isinstance(owner, _BatchNorm)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Bring a member's statistics up to date; fit a newcomer's BatchNorm to its samples."""
-        state = super().adapt(server, client, data, info)
-        if data is None or (client is not None and not self.config.refresh):
-            return state
-        model = self.load(self.personal(server, state), info.data)
+        """Bring the statistics up to date with the latest shared layers, if settings say so."""
+        if not self.config.refresh:
+            return client
+        model = self.load(self.personal(server, client), info.data)
         refresh_statistics(model, data.x)
-        if client is None and data.y is not None:
+        return ClientState(self.split(model)[1])
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's statistics to its inputs and, with labels, its affine parameters."""
+        model = self.load(self.personal(server, self.first_state(server, info)), info.data)
+        refresh_statistics(model, data.x)
+        if data.y is not None:
             own = self.parameters_of(model, "local")
             epochs = self.config.newcomer_epochs
             train(model, data, self.config, info, parameters=own, epochs=epochs, phase="newcomer")

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs
-from duotone.federation.method import Method, find_head, head_name
+from duotone.federation.method import Method
+from duotone.networks.reading import find_head, head_inputs, head_name
 from duotone.types import ClientData, ClientState, DataInfo, Latents, RoundInfo, ServerState
 
 
@@ -91,18 +91,9 @@ class FedDual(Method):
         """Share one extractor and the head."""
         return super().is_shared(name, owner) and not name.startswith("local.")
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's extractor; train a newcomer's for as long as a member's by now."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
-        return self.catch_up(server, state, data, info)
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's extractor for as long as a member's by now."""
+        return self.catch_up(server, self.first_state(server, info), data, info)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the features of both extractors."""

@@ -27,7 +27,8 @@ from pydantic import Field
 from torch import nn
 
 from duotone.federation.local import train_head
-from duotone.federation.method import Method, MethodSettings, find_head
+from duotone.federation.method import Method, MethodSettings
+from duotone.networks.reading import find_head
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
@@ -52,17 +53,9 @@ class FedPer(Method):
         """Share what is not in the head."""
         return super().is_shared(name, owner) and not self.is_in_head(name)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's head; fit a newcomer's on the shared features."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's head on the shared features."""
+        state = self.first_state(server, info)
         model = self.load(self.personal(server, state), info.data)
         head = find_head(model, self.config.head)
         epochs = self.config.head_epochs

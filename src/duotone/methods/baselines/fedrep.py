@@ -33,7 +33,8 @@ from pydantic import Field
 from torch import nn
 
 from duotone.federation.local import train, train_head
-from duotone.federation.method import Method, MethodSettings, find_head
+from duotone.federation.method import Method, MethodSettings
+from duotone.networks.reading import find_head
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
 
@@ -73,20 +74,17 @@ class FedRep(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Fit the head to the latest representation, a member's and a newcomer's alike."""
-        state = super().adapt(server, client, data, info)
-        if data is None:
-            return state
-        model = self.load(self.personal(server, state), info.data)
+        """Fit the head to the latest representation."""
+        model = self.load(self.personal(server, client), info.data)
         self._fit_head(model, data, info)
         return ClientState(self.split(model)[1])
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's head to the latest representation, as a member's."""
+        return self.before_use(server, self.first_state(server, info), data, info)
 
     def _fit_head(self, model: nn.Module, data: ClientData, info: RoundInfo) -> None:
         if self.parameters_of(model, "local"):

@@ -100,7 +100,7 @@ class IFCA(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Choose a model, train it, and say which one it was."""
-        chosen = self.adapt(server, client, data, info)
+        chosen = self.before_use(server, client, data, info)
         model = self.load(self.personal(server, chosen), info.data)
         loss = train(model, data, self.config, info)
         shared, local = self.split(model)
@@ -140,19 +140,22 @@ class IFCA(Method):
         """Return the model of the group an update names; nothing if there is no such group."""
         return unpacked(server.shared, str(int(update.extra["group"])))
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Begin with the first model."""
+        return ClientState(super().first_state(server, info).local, {"group": torch.tensor(0)})
+
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Choose the model with the lowest loss on labelled samples; without them, the first."""
-        state = super().adapt(server, client, data, info)
-        group = int(state.extra.get("group", 0))
-        if data is not None and data.y is not None:
-            group = self.choose_group(server, state, data, info)
-        return ClientState(state.local, {"group": torch.tensor(group)})
+        """Choose the model with the lowest loss on labelled samples; without them, keep it."""
+        if data.y is None:
+            return client
+        group = self.choose_group(server, client, data, info)
+        return ClientState(client.local, {"group": torch.tensor(group)})
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Choose a model for a newcomer as for a member."""
+        return self.before_use(server, self.first_state(server, info), data, info)
 
     def choose_group(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

@@ -48,15 +48,6 @@ class LGFedAvg(Method):
         """Share what is in the head."""
         return super().is_shared(name, owner) and self.is_in_head(name)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's layers; train a newcomer's for as long as a member's by now."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
-        return self.catch_up(server, state, data, info)
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's layers for as long as a member's by now."""
+        return self.catch_up(server, self.first_state(server, info), data, info)

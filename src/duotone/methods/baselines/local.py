@@ -34,18 +34,9 @@ class Local(Method):
         """Share nothing."""
         return False
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's model; train a newcomer's for as long as a member's by now."""
-        if client is not None or data is None:
-            return super().adapt(server, client, None, info)
-        _, local = self.initial(info)
-        model = self.load(local, info.data)
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's model for as long as a member's by now."""
+        model = self.load(self.first_state(server, info).local, info.data)
         for drawn in turns_so_far(info):
             train(model, data, self.config, drawn)
         return ClientState(self.split(model)[1])

@@ -104,19 +104,18 @@ class PerFedAvg(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
         """Adapt the start to labelled samples; without them, keep it as it is."""
-        state = super().adapt(server, client, None, info)
-        if data is None or data.y is None or 0 in (self.config.adapt_epochs, self.config.inner_lr):
-            return state
-        model = self.load(self.personal(server, state), info.data)
+        if data.y is None or 0 in (self.config.adapt_epochs, self.config.inner_lr):
+            return client
+        model = self.load(self.personal(server, client), info.data)
         inner = self.config.model_copy(update={"lr": self.config.inner_lr, "lr_decay": 1.0})
         train(model, data, inner, info, epochs=self.config.adapt_epochs, phase="adapt")
         adapted, local = self.split(model)
         return ClientState({**adapted, **local})
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Adapt the start to a newcomer's samples, as to a member's."""
+        return self.before_use(server, self.first_state(server, info), data, info)

@@ -35,7 +35,8 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from duotone.federation.local import train
-from duotone.federation.method import Method, head_name
+from duotone.federation.method import Method
+from duotone.networks.reading import head_name
 from duotone.types import (
     ClientData,
     ClientState,
@@ -81,18 +82,9 @@ class PerCNN(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's extractor; train a newcomer's for as long as a member's by now."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
-        return self.catch_up(server, state, data, info)
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's extractor for as long as a member's by now."""
+        return self.catch_up(server, self.first_state(server, info), data, info)
 
 
 def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[str, ...]:

@@ -34,8 +34,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs, train
-from duotone.federation.method import Method, MethodSettings, find_head
+from duotone.federation.local import train
+from duotone.federation.method import Method, MethodSettings
+from duotone.networks.reading import find_head, head_inputs
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
 _BATCH = 100
@@ -115,17 +116,9 @@ class PrivateBias(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's bias; fit a newcomer's to the shared weights."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's bias to the shared weights."""
+        state = self.first_state(server, info)
         begun = ClientState(self.split(self._load(server, state, data, info))[1])
         return self.catch_up(server, begun, data, info)
 

@@ -58,7 +58,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs, train
+from duotone.federation.local import train
 from duotone.federation.method import Method, MethodSettings
 from duotone.methods.concepts.alignment import (
     LEVEL,
@@ -83,6 +83,7 @@ from duotone.methods.concepts.alignment import (
 )
 from duotone.methods.concepts.bottleneck import Bottleneck
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after, replace_layer
+from duotone.networks.reading import head_inputs
 from duotone.seeding import stream
 from duotone.types import (
     ClientData,

@@ -56,7 +56,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import head_inputs, seen_by, task_loss, train
+from duotone.federation.local import task_loss, train
 from duotone.federation.method import Method, MethodSettings, stored
 from duotone.methods.concepts.alignment import (
     LEVEL,
@@ -87,6 +87,7 @@ from duotone.methods.concepts.mixture import (
     sums_of,
     total,
 )
+from duotone.networks.reading import head_inputs, seen_by
 from duotone.seeding import stream
 from duotone.types import (
     ClientData,
@@ -299,23 +300,20 @@ class FedVC(Method):
             kept[centres] = mean_places(mass, places, server.shared[centres])
         return ServerState({**new.shared, **kept}, new.extra)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Find the client's weights of the concepts from its inputs, as far as there are any."""
-        state = super().adapt(server, client, None, info)
-        if data is None:
-            return state
-        model = self.load(self.personal(server, state), info.data)
+        """Find the client's weights of the concepts from its inputs, once there are concepts."""
+        model = self.load(self.personal(server, client), info.data)
         layer = self._layer(model)
         if not layer.shares.any():
-            return state
+            return client
         layer.fit(hidden_vectors(model, layer, data.x))
-        return ClientState(self.split(model)[1], state.extra)
+        return ClientState(self.split(model)[1], client.extra)
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Find a newcomer's weights of the concepts from its inputs, as a member's."""
+        return self.before_use(server, self.first_state(server, info), data, info)
 
     # -- concepts of a trained network, and what they are worth
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import head_inputs
+from duotone.networks.reading import head_inputs
 
 BATCH = 100
 

@@ -191,22 +191,25 @@ class ContentStyleFL(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Fit a client's style to the decoder it is given at the end, from images alone.
+        """Fit a member's style to the decoder it is given at the end; as printed, keep it.
 
-        A newcomer has none, and a member's is fitted to the decoder it trained itself, not to
-        everybody's mean; as printed it stays so. No prediction depends on it, so there is nothing
-        to do earlier.
+        A member's style is fitted to the decoder it trained itself, not to everybody's mean.
         """
-        state = super().adapt(server, client, None, info)
-        as_printed = client is not None and self.config.variant == "paper"
-        if data is None or as_printed or info.round < info.rounds:
+        if self.config.variant == "paper":
+            return client
+        return self._with_style(server, client, data, info)
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Fit a newcomer's style to the decoder it is given at the end, from images alone."""
+        return self._with_style(server, self.first_state(server, info), data, info)
+
+    def _with_style(
+        self, server: ServerState, state: ClientState, data: ClientData, info: RoundInfo
+    ) -> ClientState:
+        if info.round < info.rounds:  # no prediction depends on the style
             return state
         model = self._load(server, state, info)
 

@@ -277,28 +277,28 @@ class FedDVA(Method):
         state = ClientState(local, {"round": torch.tensor(info.round)})
         return ClientUpdate(data.client, shared, len(data), metrics=metrics), state
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
+        """Remember some codes of the client's images to draw from."""
+        return self._with_codes(self._load(server, client, info), data, client)
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn what is local to a newcomer from its images; remember some codes to draw from."""
-        state = super().adapt(server, client, None, info)
-        if data is None:
-            return state
+        state = self.first_state(server, info)
         model = self._load(server, state, info)
-        if client is None:
-            local = [name for name, _ in model.named_parameters() if name in state.local]
-            first = replace(info, round=1)  # with the learning rate of a beginner
-            epochs = self.config.newcomer_epochs
-            self._fit(model, tuple(local), data, first, "newcomer", epochs=epochs)
+        local = [name for name, _ in model.named_parameters() if name in state.local]
+        first = replace(info, round=1)  # with the learning rate of a beginner
+        epochs = self.config.newcomer_epochs
+        self._fit(model, tuple(local), data, first, "newcomer", epochs=epochs)
+        return self._with_codes(model, data, state)
+
+    @torch.no_grad()
+    def _with_codes(self, model: DualVAE, data: ClientData, state: ClientState) -> ClientState:
         model.eval()
-        with torch.no_grad():
-            _, _, q_c = model.encode(data.x[: len(model.own_codes)], sample=False)
-            codes = q_c.sample()
-            model.own_codes.copy_(codes[torch.arange(len(model.own_codes)) % len(codes)])
+        _, _, q_c = model.encode(data.x[: len(model.own_codes)], sample=False)
+        codes = q_c.sample()
+        model.own_codes.copy_(codes[torch.arange(len(model.own_codes)) % len(codes)])
         return ClientState(self.split(model)[1], state.extra)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:

@@ -94,20 +94,15 @@ class DittoGAN(GANMethod):
         extra = {**packed(_whole(self.split(own)), "own"), "started": torch.tensor(info.round)}
         return update, ClientState(local, extra)
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Start the own GAN from the shared one; a newcomer with images then trains it."""
-        if client is not None:
-            return client
-        local = super().adapt(server, None, None, info).local
+    def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
+        """Start the own GAN from the shared one."""
+        local = super().first_state(server, info).local
+        return ClientState(local, packed({**server.shared, **local}, "own"))
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Train a newcomer's own GAN on its images, beside the shared one."""
+        local = self.first_state(server, info).local
         received = {**server.shared, **local}
-        if data is None:
-            return ClientState(local, packed(received, "own"))
         model = self._loaded(received, info)
         self._fit_lens(model, data.x)
         pull = self._pull(model, received, self.config.prox)

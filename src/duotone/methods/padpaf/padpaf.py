@@ -149,22 +149,23 @@ class PaDPaF(GANMethod):
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         return update, ClientState(local, {"started": torch.tensor(info.round)})
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
+    def before_use(
+        self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
+        """Scale the features that the head is given."""
+        return self._scaled(self._load(server, client, info), data, client)
+
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images; scale the features that the head is given."""
-        state = super().adapt(server, client, None, info)
-        if data is None:
-            return state
+        state = self.first_state(server, info)
         model = self._load(server, state, info)
         own = {id(p) for p in self.parameters_of(model, "local")}
-        if client is None and own:
+        if own:
             self._fit_lens(model, data.x)
             self._learn_style(model, data, info, own)
+        return self._scaled(model, data, state)
+
+    def _scaled(self, model: ContentStyleGAN, data: ClientData, state: ClientState) -> ClientState:
         # Statistics from training are those of other weights: every client's, before the average.
         refresh_statistics(model, data.x[:SCALED_BY])
         scale = {name: stored(t) for name, t in model.state_dict().items() if "scale." in name}

@@ -139,6 +139,7 @@ class PaDPaFVAE(Method):
     own_model = "style-vae"
     uses_unlabelled = True
     newcomer_rules = ("label-free", "zero-shot")
+    draws_labels = False
 
     def build(self, data: DataInfo) -> ContentStyleVAE:
         """Build encoders, generator and head."""
@@ -167,18 +168,9 @@ class PaDPaFVAE(Method):
         update = ClientUpdate(data.client, shared, len(data), metrics=metrics)
         return update, ClientState(local, {"started": torch.tensor(info.round)})
 
-    def adapt(
-        self,
-        server: ServerState,
-        client: ClientState | None,
-        data: ClientData | None,
-        info: RoundInfo,
-    ) -> ClientState:
-        """Keep a member's style; learn a newcomer's from its images."""
-        state = super().adapt(server, client, data, info)
-        if client is not None or data is None:
-            return state
-        model = self._load(server, state, info)
+    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
+        """Learn a newcomer's style from its images."""
+        model = self._load(server, self.first_state(server, info), info)
         self._fit_lens(model, data.x)
         first = replace(info, round=1)  # with the learning rate of a beginner
         self._fit(model, data, first, is_newcomer=True)
