@@ -41,7 +41,9 @@ def test_people_type_checkers_and_programs_see_the_same_names():
 
 def test_what_a_method_and_the_rounds_need_is_there():
     needed = "Method MethodSettings ClientState ClientUpdate ServerState Latents ClientData "
-    needed += "DataInfo RoundInfo Params Population Partition federate build_partition "
+    needed += (
+        "DataInfo RoundInfo Params Population Partition federate build_partition Form Collects "
+    )
     needed += "load_dataset METHODS MODELS DATASETS SCHEMES Dataset DuotoneError"
     assert set(needed.split()) <= set(duotone.__all__)
 

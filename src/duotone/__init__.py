@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duotone.data.dataset import Dataset
     from duotone.errors import (
         CheckpointError,
+        ClientError,
         ConfigError,
         DataError,
         DuotoneError,
@@ -31,9 +32,16 @@ if TYPE_CHECKING:
         TrainingError,
         UnknownNameError,
     )
-    from duotone.federation.engine import ClientStates, MemoryStates, RoundResult, Start, federate
+    from duotone.federation.engine import (
+        ClientStates,
+        MemoryStates,
+        RoundResult,
+        Start,
+        StateStore,
+        federate,
+    )
     from duotone.federation.method import Method, MethodSettings
-    from duotone.federation.protocols import Decodes, FindsConcepts, Generates, Restyles
+    from duotone.federation.protocols import Collects, Decodes, FindsConcepts, Generates, Restyles
     from duotone.methods import METHODS
     from duotone.networks import MODELS
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
@@ -51,6 +59,7 @@ if TYPE_CHECKING:
         ClientUpdate,
         DataInfo,
         Draws,
+        Form,
         Latents,
         Params,
         RoundInfo,
@@ -60,9 +69,11 @@ if TYPE_CHECKING:
 _WHERE = {
     "CheckpointError": "duotone.errors:CheckpointError",
     "ClientData": "duotone.types:ClientData",
+    "ClientError": "duotone.errors:ClientError",
     "ClientState": "duotone.types:ClientState",
     "ClientStates": "duotone.federation.engine:ClientStates",
     "ClientUpdate": "duotone.types:ClientUpdate",
+    "Collects": "duotone.federation.protocols:Collects",
     "ConfigError": "duotone.errors:ConfigError",
     "DATASETS": "duotone.data:DATASETS",
     "DataError": "duotone.errors:DataError",
@@ -72,6 +83,7 @@ _WHERE = {
     "Draws": "duotone.types:Draws",
     "DuotoneError": "duotone.errors:DuotoneError",
     "FindsConcepts": "duotone.federation.protocols:FindsConcepts",
+    "Form": "duotone.types:Form",
     "Generates": "duotone.federation.protocols:Generates",
     "Holding": "duotone.partition:Holding",
     "Interrupted": "duotone.runs:Interrupted",
@@ -99,6 +111,7 @@ _WHERE = {
     "SCHEMES": "duotone.partition:SCHEMES",
     "ServerState": "duotone.types:ServerState",
     "Start": "duotone.federation.engine:Start",
+    "StateStore": "duotone.federation.engine:StateStore",
     "Study": "duotone.runs.study:Study",
     "StudyObserver": "duotone.runs.study:StudyObserver",
     "TrainingError": "duotone.errors:TrainingError",
@@ -126,9 +139,11 @@ __all__ = [
     "SCHEMES",
     "CheckpointError",
     "ClientData",
+    "ClientError",
     "ClientState",
     "ClientStates",
     "ClientUpdate",
+    "Collects",
     "ConfigError",
     "DataError",
     "DataInfo",
@@ -137,6 +152,7 @@ __all__ = [
     "Draws",
     "DuotoneError",
     "FindsConcepts",
+    "Form",
     "Generates",
     "Holding",
     "Interrupted",
@@ -160,6 +176,7 @@ __all__ = [
     "RunObserver",
     "ServerState",
     "Start",
+    "StateStore",
     "Study",
     "StudyObserver",
     "TrainingError",

@@ -135,6 +135,24 @@ def test_statistics_are_collected_from_all_members_and_bad_ones_refused(populati
     assert third.server.extra["total"] == sum(update.weight for update in second.collected)
 
 
+class Undeclared(FedAvg):
+    """Forgets to say what its statistics look like."""
+
+    def collects(self, info):
+        return 1
+
+    def collect(self, server, client, data, info):
+        return ClientUpdate(data.client, {}, len(data))
+
+    def pool(self, server, collected, info):
+        return server
+
+
+def test_a_method_that_collects_must_declare_what(population):
+    with pytest.raises(ConfigError, match="must answer collected_form as well"):
+        list(federate(Undeclared(FedAvg.Config(), mlp), population, rounds=1))
+
+
 class Twice(Counting):
     """Asks twice: the second time for what the server made of the first answers."""
 

@@ -15,7 +15,7 @@ from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
-from duotone.federation.protocols import Collects
+from duotone.federation.protocols import Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
@@ -157,6 +157,7 @@ def federate(
     Raises:
         TrainingError: A round had fewer.
     """
+    check_collects(method)
     backend = backend or Serial(method, clients)
     states = states if states is not None else MemoryStates()
     members = clients.partition.members

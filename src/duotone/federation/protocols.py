@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from duotone.errors import ConfigError
 from duotone.federation.method import Part
 from duotone.types import (
     ClientData,
@@ -51,6 +52,21 @@ class Collects(Protocol):
     ) -> ServerState:
         """Return the server's next state, made from the statistics of all members."""
         ...
+
+
+def check_collects(method: object) -> None:
+    """Make sure that a method which collects statistics answers all that this asks.
+
+    Raises:
+        ConfigError: It answers some, so that it would silently collect nothing.
+    """
+    asked = ("collects", "collect", "collected_form", "pool")
+    missing = [name for name in asked if not hasattr(method, name)]
+    if missing and len(missing) < len(asked):
+        raise ConfigError(
+            f"The method {getattr(method, 'name', method)!r} collects statistics and must answer "
+            f"{' and '.join(missing)} as well."
+        )
 
 
 @runtime_checkable
