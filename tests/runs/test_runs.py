@@ -234,6 +234,21 @@ def test_edited_cut_or_missing_metrics_are_noticed_on_resume(finished, tmp_path)
     assert_same_run(finished.path, duotone.resume(run.path).path)
 
 
+def test_a_run_of_an_older_version_is_resumed_and_stopped_and_resumed_again(finished, tmp_path):
+    run = stopped(tmp_path / "r")
+    path = run.path / "checkpoints" / "manifest.json"
+    content = json.loads(path.read_text())
+    del content["selected"]
+    content["notes"] = {key: content["notes"][key] for key in ("metrics_bytes", "scores")}
+    path.write_text(json.dumps({**content, "format": 1}))
+    with pytest.raises(Interrupted):
+        duotone.resume(run.path, observers=[StopAfter(3)])
+    assert run.folder.manifest().selected is None, "the states of its best round are gone"
+    again = duotone.resume(run.path)
+    assert (again.path / "metrics.csv").read_bytes() == (finished.path / "metrics.csv").read_bytes()
+    assert again.summary == finished.summary
+
+
 def test_a_lost_manifest_is_said_and_nothing_is_removed(tmp_path):
     run = stopped(tmp_path / "r")
     (run.path / "checkpoints" / "manifest.json").unlink()

@@ -86,7 +86,13 @@ def headline(metrics: Iterable[str]) -> str:
 
 
 def selected_round(table: pl.DataFrame) -> int | None:
-    """Return the evaluated round with the best mean validation score of the members.
+    """Return the evaluated round that validation data would choose, if there is any."""
+    best = best_validation(table)
+    return None if best is None else best[0]
+
+
+def best_validation(table: pl.DataFrame) -> tuple[int, float] | None:
+    """Return the evaluated round with the best mean validation score of the members, and that.
 
     The earliest of equals. ``None`` without validation data.
     """
@@ -97,7 +103,7 @@ def selected_round(table: pl.DataFrame) -> int | None:
         value = mean_validation(found["value"])
         if best is None or is_better(value, best[1], metric):
             best = (int(number), value)
-    return None if best is None else best[0]
+    return best
 
 
 def mean_validation(values: Iterable[float]) -> float:

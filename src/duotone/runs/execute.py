@@ -22,6 +22,7 @@ from duotone.evaluation.separation import separation_scores
 from duotone.evaluation.sheets import Sheet, sample_tiles
 from duotone.evaluation.summary import (
     Score,
+    best_validation,
     headline,
     is_better,
     mean_validation,
@@ -132,10 +133,9 @@ def _train(
     config, population = plan.config, plan.population
     assert config.rounds is not None
     done, kept = store.last.round, store.last.notes
-    folder.cut_metrics(kept.get("metrics_bytes", 0))
-    crc = int(kept.get("metrics_crc", 0))
+    crc = folder.cut_metrics(kept.get("metrics_bytes", 0))
     scores: dict[str, float] = dict(kept.get("scores", {}))
-    best: tuple[int, float] | None = kept.get("best")
+    best = best_validation(folder.metrics())
     elected = last_election(store.last)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     for observer in observers:
@@ -191,7 +191,6 @@ def _train(
                 "metrics_bytes": size,
                 "metrics_crc": crc,
                 "scores": scores,
-                "best": best,
             }
             if elected is not None:
                 notes["election"] = elected.as_json()

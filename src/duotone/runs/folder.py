@@ -271,11 +271,13 @@ class RunFolder:
             os.fsync(file.fileno())
             return file.tell(), zlib.crc32(content, crc)
 
-    def cut_metrics(self, size: int) -> None:
-        """Cut ``metrics.csv`` back to what was committed."""
+    def cut_metrics(self, size: int) -> int:
+        """Cut ``metrics.csv`` back to what was committed; return the checksum of that."""
         path = self.path / "metrics.csv"
-        if path.exists():
-            os.truncate(path, size)
+        if not path.exists():
+            return 0
+        os.truncate(path, size)
+        return zlib.crc32(path.read_bytes())
 
     def metrics(self) -> pl.DataFrame:
         """Return the tidy table of metrics: of an unfinished run, what is committed."""
@@ -437,8 +439,8 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it lives, and belongs to somebody else
-        return True
+    except PermissionError:  # it belongs to somebody else
+        pass
     return True
 
 
