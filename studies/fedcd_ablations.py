@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from duotone.methods.concepts.aligned_layer import MOST
 from duotone.methods.concepts.alignment import Scatter, orthonormal
-from duotone.methods.concepts.fedcd import MOST, FedCD
+from duotone.methods.concepts.fedcd import FedCD
 from duotone.networks.thesis import ThesisCNN
 from duotone.types import DataInfo
 

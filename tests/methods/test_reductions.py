@@ -11,8 +11,7 @@ from federations import make_population
 from duotone.federation.engine import MemoryStates, RoundResult, federate
 from duotone.federation.method import Method, unpacked
 from duotone.methods.baselines.apfl import APFL
-from duotone.methods.baselines.ditto import Ditto
-from duotone.methods.baselines.ditto_prox import DittoProx
+from duotone.methods.baselines.ditto import Ditto, DittoProx
 from duotone.methods.baselines.fedadam import FedAdam
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.baselines.fedavg_ft import FedAvgFT

@@ -22,7 +22,7 @@ METHODS = Registry(
         "fedvc": "duotone.methods.concepts.fedvc:FedVC",
         "feddual": "duotone.methods.baselines.feddual:FedDual",
         "ditto": "duotone.methods.baselines.ditto:Ditto",
-        "ditto-prox": "duotone.methods.baselines.ditto_prox:DittoProx",
+        "ditto-prox": "duotone.methods.baselines.ditto:DittoProx",
         "ditto-gan": "duotone.methods.padpaf.ditto_gan:DittoGAN",
         "apfl": "duotone.methods.baselines.apfl:APFL",
         "per-fedavg": "duotone.methods.baselines.per_fedavg:PerFedAvg",

@@ -14,7 +14,8 @@ from duotone.federation.answers import AnswerLog
 from duotone.federation.engine import MemoryStates, before_first_round, collect
 from duotone.federation.method import Method
 from duotone.methods import METHODS
-from duotone.methods.concepts.fedcd import FedCD, FedCDConfig, plain
+from duotone.methods.concepts.aligned_layer import plain
+from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
 from duotone.runs import (
     Run,
     RunObserver,

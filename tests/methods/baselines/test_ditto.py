@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from worked import FIRST, Line, client, make, play, value
 
-from duotone.methods.baselines.ditto import Ditto
-from duotone.methods.baselines.ditto_prox import DittoProx
+from duotone.methods.baselines.ditto import Ditto, DittoProx
 from duotone.types import ClientState, ServerState
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
 from duotone.methods.baselines.fedavg import FedAvg
+from duotone.methods.concepts.aligned_layer import AlignedLinear, expressed
 from duotone.methods.concepts.alignment import (
     Scatter,
     budget_of,
@@ -18,13 +19,7 @@ from duotone.methods.concepts.alignment import (
     orthonormal,
     pooled,
 )
-from duotone.methods.concepts.fedcd import (
-    AlignedLinear,
-    FedCD,
-    FedCDConfig,
-    expressed,
-    incremental_step,
-)
+from duotone.methods.concepts.fedcd import FedCD, FedCDConfig, incremental_step
 from duotone.networks.classifiers import cnn, cnn_bn, mlp
 from duotone.networks.reading import as_network
 from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo

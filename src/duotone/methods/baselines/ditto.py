@@ -1,11 +1,14 @@
 """Ditto: one model for everybody, and beside it one for each client that stays near it.
 
-Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML
-2021, Algorithm 1.
+``ditto-prox`` is the same on FedProx: the shared model is trained under a pull, too.
 
-**Shared:** a whole model, trained exactly as in FedAvg. **Local:** a second whole model per client,
-BatchNorm statistics included. **Explains:** where a client's own model has moved away from the
-shared one, against the pull, its data made it.
+Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML
+2021, Algorithm 1, which leaves open how the shared model is trained.
+
+**Shared:** a whole model, trained exactly as in FedAvg, for ``ditto-prox`` as in FedProx (Li et
+al., MLSys 2020). **Local:** a second whole model per client, BatchNorm statistics included.
+**Explains:** where a client's own model has moved away from the shared one, against the pull, its
+data made it.
 
 ==========  =====================================
 paper       code
@@ -14,6 +17,7 @@ w^t         ``ServerState.shared``
 v_k         ``ClientState.extra["own/…"]``
 λ           ``lam``
 h_k(v; w^t) ``proximal_loss(w^t, lam, …)``, Eq. (1)
+μ           ``mu``, of ``ditto-prox``
 ==========  =====================================
 
 *Members* use their own model v_k. *Newcomers* with labels start v from the shared model and train
@@ -24,14 +28,14 @@ own, and the shared one is not what Ditto is judged by: not served; use ``fedavg
 here one model passes over the same batches after the other, with the same result (but for the
 random numbers of dropout). A client's v starts from the shared model at its first turn; in the
 authors' code it starts from the initial network, and a member that is never drawn keeps an
-untrained model.
+untrained model. ``ditto-prox`` with ``mu = 0`` is Ditto to the bit.
 """
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from duotone.federation.local import proximal_loss, train
+from duotone.federation.local import Loss, proximal_loss, task_loss, train
 from duotone.federation.method import Method, MethodSettings, packed, unpacked
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
@@ -59,9 +63,10 @@ class Ditto(Method):
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
-        """Train the shared model as FedAvg does, and the own model under the pull."""
-        model = self.load({**server.shared, **client.local}, info.data)
-        loss = train(model, data, self.config, info)
+        """Train the shared model, and the own model under the pull."""
+        start = {**server.shared, **client.local}
+        model = self.load(start, info.data)
+        loss = train(model, data, self.config, info, loss=self._shared_loss(start))
         shared, local = self.split(model)
         update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
         own = self._train_own(server, client, data, info)
@@ -82,6 +87,10 @@ class Ditto(Method):
         """Return the client's own model; the shared one only trains it."""
         return unpacked(client.extra, "own")
 
+    def _shared_loss(self, start: Params) -> Loss:
+        """Return what the shared model is trained by, from where it starts: as in FedAvg."""
+        return task_loss
+
     def _train_own(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> Params:
@@ -92,3 +101,23 @@ class Ditto(Method):
         train(model, data, self.config, info, loss=pulled)
         shared, local = self.split(model)
         return {**shared, **local}
+
+
+class DittoProxConfig(DittoConfig):
+    """Settings of Ditto on FedProx."""
+
+    mu: float = Field(0.01, ge=0)
+    """Strength of the pull on the shared model, μ (paper: 0.001 to 1); 0 is Ditto."""
+
+
+class DittoProx(Ditto):
+    """Average one model trained by FedProx; let each client keep another one near it."""
+
+    name = "ditto-prox"
+    title = "Ditto whose shared model is trained by FedProx"
+    Config = DittoProxConfig
+    config: DittoProxConfig
+
+    def _shared_loss(self, start: Params) -> Loss:
+        """Return FedProx's loss: the shared model is pulled to where it starts."""
+        return proximal_loss(start, self.config.mu, self.device)
