@@ -14,11 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from duotone.evaluation.clients import Serving, choose_clients, evaluate
 from duotone.federation.backends.processes import Processes
 from duotone.federation.engine import federate
 from duotone.federation.method import MethodSettings
+from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore
+from duotone.measures.clients import choose_clients, evaluate
 from duotone.networks.classifiers import cnn
 from workloads import WORKERS, LocalHead, make_population
 

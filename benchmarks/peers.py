@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from duotone.evaluation.metrics import classification_metrics
 from duotone.federation.engine import before_first_round
+from duotone.measures.metrics import classification_metrics
 from duotone.partition.partition import Population
 from duotone.seeding import derive
 from duotone.types import Split

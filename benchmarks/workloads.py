@@ -20,14 +20,15 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from duotone.data.dataset import Dataset
-from duotone.evaluation.clients import Serving, evaluate
 from duotone.federation.backends import Backend
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import federate
 from duotone.federation.local import Loss, task_loss, train
 from duotone.federation.method import Method, MethodSettings
+from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore
+from duotone.measures.clients import evaluate
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import cnn
 from duotone.partition.partition import Holding, Partition, Population

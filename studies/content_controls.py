@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from duotone.evaluation.judges import train_judges
-from duotone.evaluation.probes import train_probes
-from duotone.evaluation.questions import Question
 from duotone.federation.backends import ClientTask
+from duotone.measures.judges import train_judges
+from duotone.measures.probes import train_probes
+from duotone.measures.questions import Question
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL
 from duotone.runs import load_run, plan_run

@@ -27,13 +27,13 @@ from matplotlib.ticker import MaxNLocator
 from torch.nn.functional import cross_entropy
 
 import duotone
-from duotone.evaluation.clients import Serving
-from duotone.evaluation.decoding import choose_holders, encode_holders
-from duotone.evaluation.judges import train_judges
-from duotone.evaluation.sheets import Images, manifold_sheet, pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import before_first_round
 from duotone.federation.protocols import Decodes
+from duotone.federation.serving import Serving
+from duotone.measures.decoding import choose_holders, encode_holders
+from duotone.measures.judges import train_judges
+from duotone.measures.sheets import Images, manifold_sheet, pixels
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL, pushed
 from duotone.report.maps import code_maps
@@ -205,7 +205,7 @@ def manifolds(folder: Path, out: Path) -> None:
         tiles = manifold_sheet(method, holder, population.info, "", "").tiles
         rows = [np.concatenate(list(row), axis=1) for row in tiles]
         axis.imshow(np.concatenate(rows).squeeze(), cmap="gray", vmin=0, vmax=255)
-        axis.set_title(f"{holder.kind} {holder.client} ({holder.style})", fontsize=9)
+        axis.set_title(f"{holder.role} {holder.client} ({holder.style})", fontsize=9)
         axis.set_axis_off()
     FigureCanvasAgg(figure).print_png(str(out))
 

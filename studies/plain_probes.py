@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from duotone.data import load_dataset
-from duotone.evaluation.probes import Scaling
 from duotone.federation.backends import ClientTask
+from duotone.measures.probes import Scaling
 from duotone.methods.padpaf.padpaf import PaDPaF
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.runs import load_run, plan_run

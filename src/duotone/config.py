@@ -93,12 +93,12 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def validated(
-    kind: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
+    settings_type: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
 ) -> AnySettings:
     """Check some settings and fill in the defaults.
 
     Args:
-        kind: The settings type.
+        settings_type: The settings type.
         values: What was given.
         owner: Whose settings these are, for messages: "the partition 'groups'".
         prefix: What stands before a name in the file: "partition.".
@@ -106,14 +106,14 @@ def validated(
     Raises:
         ConfigError: Settings are wrong; the message has all of them.
     """
-    settings, problems = sifted(kind, values, owner=owner, prefix=prefix)
+    settings, problems = sifted(settings_type, values, owner=owner, prefix=prefix)
     if settings is None or problems:
         raise ConfigError(*problems.values())
     return settings
 
 
 def sifted(
-    kind: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
+    settings_type: type[AnySettings], values: Mapping[str, Any], *, owner: str, prefix: str = ""
 ) -> tuple[AnySettings | None, dict[str, str]]:
     """Check some settings; return those that are right, and the problems of the others by name.
 
@@ -121,7 +121,7 @@ def sifted(
     how settings agree with each other, and with the data. It is ``None`` if there is no such rest.
 
     Args:
-        kind: The settings type.
+        settings_type: The settings type.
         values: What was given.
         owner: Whose settings these are, for messages.
         prefix: What stands before a name in the file.
@@ -129,9 +129,9 @@ def sifted(
     left, problems = dict(values), dict[str, str]()
     while True:
         try:
-            return kind.model_validate(left), problems
+            return settings_type.model_validate(left), problems
         except ValidationError as error:
-            found = _problems(kind, error, owner, prefix)
+            found = _problems(settings_type, error, owner, prefix)
         wrong = {name for name in found if name in left}
         # A check of several settings says nothing if one of them was not taken as given.
         problems |= {
@@ -145,7 +145,7 @@ def sifted(
 
 
 def _problems(
-    kind: type[Settings], error: ValidationError, owner: str, prefix: str
+    settings_type: type[Settings], error: ValidationError, owner: str, prefix: str
 ) -> dict[str, str]:
     problems: dict[str, str] = {}
     for detail in error.errors():
@@ -154,11 +154,11 @@ def _problems(
         if not name:
             problems[name] = message
         elif detail["type"] == "extra_forbidden":
-            known = list(kind.model_fields)
+            known = list(settings_type.model_fields)
             hint = did_you_mean(name, known) or f" It has: {', '.join(known)}."
             problems[name] = f"{_capital(owner)} has no setting {prefix}{name}.{hint}"
         elif detail["type"] == "missing":
-            meaning = kind.model_fields[name].description
+            meaning = settings_type.model_fields[name].description
             problems[name] = f"{_capital(owner)} needs {prefix}{name}: {meaning}"
         elif name in problems:  # one more of the forms that this setting may have
             problems[name] = problems[name].removesuffix(".") + f", or {message}."

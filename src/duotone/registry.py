@@ -20,17 +20,17 @@ _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class Registry(Mapping[str, str]):
-    """The known names of one kind of thing.
+    """The known names of one sort of thing.
 
     Args:
-        kind: The word for one entry, as a user says it: "method", "model".
+        noun: The word for one entry, as a user says it: "method", "model".
         entries: Name to ``"module:attribute"``.
         listing: The command that lists the names, quoted in error messages; without one the
             names themselves are.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, str], *, listing: str = "") -> None:
-        self.kind = kind
+    def __init__(self, noun: str, entries: Mapping[str, str], *, listing: str = "") -> None:
+        self.noun = noun
         self.listing = listing
         self._entries = dict(entries)
         self._plugins_loaded = False
@@ -38,7 +38,7 @@ class Registry(Mapping[str, str]):
     def _names(self) -> dict[str, str]:
         if not self._plugins_loaded:
             # Built-in names win: a plug-in cannot silently replace FedAvg.
-            for point in entry_points(group=f"duotone.{self.kind.replace(' ', '_')}s"):
+            for point in entry_points(group=f"duotone.{self.noun.replace(' ', '_')}s"):
                 self._entries.setdefault(point.name, point.value)
             self._plugins_loaded = True
         return self._entries
@@ -67,10 +67,10 @@ class Registry(Mapping[str, str]):
                 return import_object(name)
             except (ImportError, AttributeError) as error:
                 raise UnknownNameError(
-                    f"The {self.kind} {name!r} cannot be imported: {error}."
+                    f"The {self.noun} {name!r} cannot be imported: {error}."
                 ) from error
         known = f"List them with: {self.listing}" if self.listing else f"Known: {', '.join(self)}."
-        raise UnknownNameError(f"Unknown {self.kind} {name!r}.{did_you_mean(name, self)} {known}")
+        raise UnknownNameError(f"Unknown {self.noun} {name!r}.{did_you_mean(name, self)} {known}")
 
 
 def import_object(path: str) -> Any:

@@ -19,7 +19,7 @@ from duotone.seeding import derive
 Params: TypeAlias = Mapping[str, Tensor]
 """Flat, named, detached tensors: parameters and buffers alike."""
 
-Kind: TypeAlias = Literal["member", "newcomer"]
+Role: TypeAlias = Literal["member", "newcomer"]
 Split: TypeAlias = Literal["train", "val", "test"]
 NewcomerRule: TypeAlias = Literal["zero-shot", "label-free", "few-shot"]
 Task: TypeAlias = Literal["classes", "regression"]

@@ -7,11 +7,12 @@ import torch
 from federations import make_population
 from torch import nn
 
-from duotone.evaluation.clients import EncodeJob, EvaluateJob, Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, Start, TrainJob, federate
+from duotone.federation.serving import Serving
+from duotone.measures.clients import EncodeJob, EvaluateJob
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network

@@ -252,7 +252,7 @@ def test_tiny_images_wear_no_style() -> None:
         apply_style(blank(2, 8, 7), "marks", np.zeros(2, np.int64), seed=0)
 
 
-@pytest.mark.parametrize("kinds", [[0, 4], [-2, 0], [0], [[0, 1]]])
+@pytest.mark.parametrize("categorical", [[0, 4], [-2, 0], [0], [[0, 1]]])
 def test_kinds_that_do_not_exist_or_fit_are_refused(kinds: list[int]) -> None:
     with pytest.raises(DataError, match="a kind from -1 to 3 for each of the 2 rows"):
         apply_style(blank(2, 8, 8), "marks", np.array(kinds), seed=0)

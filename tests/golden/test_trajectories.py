@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from federations import make_population
 
-from duotone.evaluation.clients import Serving, evaluate
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.serving import Serving
+from duotone.measures.clients import evaluate
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 

@@ -52,7 +52,7 @@ def test_mixed_newcomers_hold_equally_many_samples_of_every_domain(two_domains: 
     assert sizes(partition) == dict.fromkeys(partition, 8)
     for client in ("mixed-0", "mixed-1"):
         holding = partition[client]
-        assert (holding.group, holding.kind) == ("mixed", "newcomer")
+        assert (holding.group, holding.role) == ("mixed", "newcomer")
         assert domains_of(two_domains, holding.train) == {"mnist": 4, "svhn": 4}
         assert domains_of(two_domains, holding.test) == {"mnist": 2, "svhn": 2}
 

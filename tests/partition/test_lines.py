@@ -18,7 +18,7 @@ def test_up_to_sixty_clients_have_a_line_each_members_first(make_dataset) -> Non
     partition = build_partition(dataset, "domains", {"per_domain": 2}, seed=0)
     lines, _ = lines_of(dataset, partition)
     assert [line.name for line in lines] == ["a-0", "b-0", "a-1", "b-1"]
-    assert [line.kind for line in lines] == ["member", "member", "newcomer", "newcomer"]
+    assert [line.role for line in lines] == ["member", "member", "newcomer", "newcomer"]
 
 
 def test_many_clients_are_shown_by_group(make_dataset) -> None:
@@ -37,7 +37,7 @@ def test_of_many_clients_without_groups_some_are_shown(make_dataset) -> None:
     lines, note = lines_of(dataset, partition)
     assert len({line.name for line in lines}) == 60
     assert (lines[0].name, lines[-1].name) == ("0", "99")
-    assert sum(line.kind == "newcomer" for line in lines) == 6
+    assert sum(line.role == "newcomer" for line in lines) == 6
     assert note == "one line per client, 60 of 100 clients"
 
 
@@ -53,7 +53,7 @@ def test_there_are_examples_of_every_group_in_all_colours(make_dataset) -> None:
     partition = build_partition(dataset, "groups", {"clients": 8, **GROUPS}, seed=0)
     examples = examples_of(dataset, partition)
     assert [example.name for example in examples] == ["g0: 0", "g1: 2", "g2: 4", "g3: 6"]
-    assert [example.kind for example in examples] == ["member"] * 3 + ["newcomer"]
+    assert [example.role for example in examples] == ["member"] * 3 + ["newcomer"]
     # Eight images of 2 × 2 with a white frame of one pixel.
     assert all(example.images.shape == (4, 32, 3) for example in examples)
     rows = partition["0"].train[:8]

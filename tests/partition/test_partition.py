@@ -23,7 +23,7 @@ def test_a_partition_gives_back_what_was_packed_in_order() -> None:
     partition = Partition.from_holdings(HOLDINGS)
     assert list(partition) == ["b", "a"]
     for packed, found in zip(HOLDINGS, partition.values(), strict=True):
-        assert (found.client, found.group, found.kind) == (packed.client, packed.group, packed.kind)
+        assert (found.client, found.group, found.role) == (packed.client, packed.group, packed.role)
         for split in ("train", "val", "test"):
             assert getattr(found, split).tolist() == getattr(packed, split).tolist()
             assert partition.size(found.client, split) == len(getattr(packed, split))
@@ -71,7 +71,7 @@ def test_colour_images_keep_their_channels() -> None:
 def test_a_population_can_be_rebuilt_around_its_arrays(make_dataset) -> None:
     dataset = make_dataset()
     population = Population(dataset, build_partition(dataset, "iid", {"clients": 3}, seed=0))
-    again = Population.from_arrays(population.arrays(), population.labels())
+    again = Population.from_arrays(population.arrays(), population.form())
     assert again.info == population.info
     assert again.partition.fingerprint() == population.partition.fingerprint()
     assert torch.equal(again.data("1", "val").x, population.data("1", "val").x)

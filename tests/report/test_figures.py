@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from duotone.measures.inks import PART, ROLE, SERIES, natural, plain, series
 from duotone.partition.lines import Line
 from duotone.report.figures import (
     client_figure,
@@ -15,7 +16,6 @@ from duotone.report.figures import (
     traffic_figure,
 )
 from duotone.report.holdings import partition_figure
-from duotone.report.inks import KIND, PART, SERIES, natural, plain, series
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.tables import probe_table
 
@@ -106,7 +106,7 @@ def test_the_partition_picture_shows_shares_in_the_ink_of_the_kind():
     members, newcomers = (found for found in figure.data if found.type == "heatmap")
     np.testing.assert_allclose(members.z, [[0.25, 0.75], [np.nan, np.nan]])
     np.testing.assert_allclose(newcomers.z, [[np.nan, np.nan], [1.0, 0.0]])
-    assert members.colorscale[-1][1] == KIND["member"]
+    assert members.colorscale[-1][1] == ROLE["member"]
     assert [found.x for found in figure.data if found.type == "bar"] == [(40.0,), (10.0,)]
     assert list(figure.layout.yaxis.ticktext) == ["a · red", "b · red"]
     assert len(figure.layout.shapes) == 1  # between the member and the newcomer

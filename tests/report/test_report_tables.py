@@ -118,7 +118,7 @@ def latents(label: list) -> dict[str, np.ndarray]:
 def test_saved_codes_still_know_who_holds_which_labels():
     lines, heading = lines_of_latents(latents([0, 1, 1, 1, 0, 0, 0]))
     assert heading == "label"
-    assert [(line.name, line.kind) for line in lines] == [
+    assert [(line.name, line.role) for line in lines] == [
         ("a", "member"),
         ("b", "member"),
         ("n", "newcomer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duotone.data import load_dataset
-from duotone.evaluation.judges import train_judges
+from duotone.measures.judges import train_judges
 from duotone.runs.judging import (
     every_label_in_every_look,
     judges_of_newcomers,
@@ -77,7 +77,7 @@ def test_newcomers_in_looks_of_their_own_have_judges_that_know_them():
     usual = train_judges(found.population, seed=0)
     wider = judges_of_newcomers(found, usual)
     assert set(wider.styles) - set(usual.styles) == {"affine", "erase", "solarize"}
-    newcomer = found.population.partition.of_kind("newcomer")[1]
+    newcomer = found.population.partition.of_role("newcomer")[1]
     x = found.population.data(newcomer, "test").x
     verdicts = wider.verdicts(x)["style"]
     own = wider.styles.index(wider.style_of[newcomer])

@@ -13,10 +13,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import duotone
-from duotone.evaluation.clients import Serving
-from duotone.evaluation.separation import separation_scores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.serving import Serving
+from duotone.measures.separation import separation_scores
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.runs.execute import execute
 from duotone.runs.plan import plan_run

@@ -92,8 +92,8 @@ def test_a_method_that_cannot_re_style_says_which_can(tmp_path):
 
 
 def test_what_anonymised_samples_give_away_is_measured_on_test_samples(run_of, monkeypatch):
-    monkeypatch.setattr("duotone.evaluation.attackers._STEPS", 20)
-    monkeypatch.setattr("duotone.evaluation.judges._STEPS", 20)
+    monkeypatch.setattr("duotone.measures.attackers._STEPS", 20)
+    monkeypatch.setattr("duotone.measures.judges._STEPS", 20)
     found = run_of("padpaf").anonymise(client="0", reference="2")
     assert not np.array_equal(found.x, run_of("padpaf").restyle(source="0", target="2")), (
         "restyle keeps the strokes of the originals"

@@ -17,7 +17,7 @@ from torch import nn
 import duotone
 from duotone.data import style_kinds
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
-from duotone.evaluation.sheets import Sheet
+from duotone.measures.sheets import Sheet
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare

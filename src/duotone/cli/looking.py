@@ -33,7 +33,7 @@ from duotone.cli.app import (
 from duotone.cli.running import described, gather
 from duotone.cli.tables import RULES, results_table, table, value_text
 
-KINDS = ("member", "newcomer")
+ROLES = ("member", "newcomer")
 
 
 @app.command()
@@ -70,7 +70,7 @@ def runs(
                 "seed": config.seed,
                 "seconds": facts["seconds"],
                 "headline": metric,
-                **{kind: scores.get(f"{kind}.{metric}") for kind in KINDS},
+                **{role: scores.get(f"{role}.{metric}") for role in ROLES},
                 "scores": scores,
             }
         )
@@ -89,7 +89,7 @@ def runs(
             row["method"],
             row["data"],
             str(row["seed"]),
-            *(value_text(row["scores"], f"{kind}.{row['headline']}") for kind in KINDS),
+            *(value_text(row["scores"], f"{role}.{row['headline']}") for role in ROLES),
             f"{row['seconds']:.0f} s",
         )
     show(result)
@@ -107,7 +107,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
     """
     import polars as pl
 
-    from duotone.evaluation.summary import unit_of
+    from duotone.measures.summary import unit_of
     from duotone.runs import load_run
     from duotone.runs.tables import curve_order, number_text
 
@@ -194,18 +194,18 @@ def methods(
     from duotone.runs.plan import part_sizes, plan_run
 
     if name is None:
-        kinds = [METHODS.load(each) for each in METHODS]
+        methods = [METHODS.load(each) for each in METHODS]
         if as_json:
-            show_json([_about(kind) for kind in kinds])
+            show_json([_about(method) for method in methods])
             return
         result = table("method", "what it does", "newcomers give")
-        for kind in kinds:
-            given = " or ".join(RULES[rule] for rule in kind.newcomer_rules)
-            result.add_row(kind.name, kind.title, given)
+        for method in methods:
+            given = " or ".join(RULES[rule] for rule in method.newcomer_rules)
+            result.add_row(method.name, method.title, given)
         show(result)
         remark("More on one: duotone methods NAME", quiet)
         return
-    kind = METHODS.load(name)
+    method = METHODS.load(name)
     # Only the form of the samples matters, so one client holds them all.
     partition = {"scheme": "iid", "clients": 1}
     values = {"data": data or "digits", "model": model, "partition": partition, "method": name}
@@ -214,9 +214,11 @@ def methods(
     if as_json:
         counted = {"data": plan.config.data, "model": plan.config.model}
         parts = {part: asdict(size) for part, size in sizes.items()}
-        show_json({**_about(kind), **counted, "parts": parts})
+        show_json({**_about(method), **counted, "parts": parts})
         return
-    text = (sys.modules[kind.__module__].__doc__ or "").strip().replace("``", "").replace("**", "")
+    text = (
+        (sys.modules[method.__module__].__doc__ or "").strip().replace("``", "").replace("**", "")
+    )
     sys.stdout.write(text + "\n\n")
     parts_table = table(
         "part",
@@ -235,27 +237,27 @@ def methods(
             ", ".join(size.layers) or "–",
         )
     show(parts_table)
-    rules = ", ".join(f"{rule} (from {RULES[rule]})" for rule in kind.newcomer_rules)
-    missing = [rule for rule in RULES if rule not in kind.newcomer_rules]
+    rules = ", ".join(f"{rule} (from {RULES[rule]})" for rule in method.newcomer_rules)
+    missing = [rule for rule in RULES if rule not in method.newcomer_rules]
     cannot = f"; not {', not '.join(missing)}" if missing else ""
     show(f"Newcomers: {rules}{cannot}.\n")
-    settings = table("setting", ">default", "meaning", title=f"Settings ({kind.rounds} rounds)")
-    for field, info in kind.Config.model_fields.items():
+    settings = table("setting", ">default", "meaning", title=f"Settings ({method.rounds} rounds)")
+    for field, info in method.Config.model_fields.items():
         settings.add_row(field, str(info.default), info.description)
     show(settings)
 
 
-def _about(kind: Any) -> dict[str, Any]:
+def _about(method: Any) -> dict[str, Any]:
     """Return what is known of a method without any data."""
     return {
-        "name": kind.name,
-        "title": kind.title,
-        "paper": kind.paper,
-        "rounds": kind.rounds,
-        "newcomer_rules": kind.newcomer_rules,
+        "name": method.name,
+        "title": method.title,
+        "paper": method.paper,
+        "rounds": method.rounds,
+        "newcomer_rules": method.newcomer_rules,
         "settings": {
             field: {"default": info.default, "meaning": info.description}
-            for field, info in kind.Config.model_fields.items()
+            for field, info in method.Config.model_fields.items()
         },
     }
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from duotone.evaluation.metrics import is_share
+from duotone.measures.metrics import is_share
 from duotone.runs import Plan, RunFolder
 from duotone.runs import Progress as RunProgress
 
@@ -18,9 +18,9 @@ def score_text(scores: dict[str, float]) -> str:
     """Return scores in a few words: "members 91.2 % · newcomers 88.0 %"."""
     words: list[str] = []
     for name, value in scores.items():
-        kind, _, metric = name.partition(".")
+        role, _, metric = name.partition(".")
         shown = f"{value:.1%}".replace("%", " %") if is_share(metric) else f"{metric} {value:.4g}"
-        words.append(f"{kind}s {shown}")
+        words.append(f"{role}s {shown}")
     return " · ".join(words)
 
 

@@ -23,7 +23,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 def value_text(scores: Mapping[str, Any], name: str, *, spread: bool = True) -> str:
     """Return a score of a summary as "91.2 ± 3.4" (in percent if it is a share)."""
-    from duotone.evaluation.summary import unit_of
+    from duotone.measures.summary import unit_of
 
     if name not in scores:
         return "–"

@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from duotone.federation.local import refresh_statistics
 from duotone.federation.method import Method, stored
 from duotone.federation.protocols import SwitchesContext
+from duotone.networks.reading import in_batches
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
 
 Way: TypeAlias = Literal["none", "prior", "norm", "context"]
@@ -29,7 +30,6 @@ STRENGTH = 80.0
 """How many samples like those of training a client's own count against."""
 _STEPS = 200
 _STILL = 1e-7
-_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def personalised(
             for name, tensor in params.items()
         }
     with torch.inference_mode():
-        logits = torch.cat([method.predict(model, part) for part in torch.split(x, _BATCH)])
+        logits = in_batches(lambda part: method.predict(model, part), x)
     trained = torch.tensor(chosen.shares, dtype=torch.float64)
     shares = estimate_shares(logits.double().softmax(dim=1).cpu(), trained)
     name = bias_name(method)

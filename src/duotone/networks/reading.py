@@ -15,6 +15,14 @@ from duotone.types import DataInfo
 
 Network: TypeAlias = Callable[[DataInfo], nn.Module]
 """Builds a network from the form of the data."""
+BATCH = 100
+"""Samples that a network is given at once when nothing is trained: larger batches leave a CPU's
+cache."""
+
+
+def in_batches(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return a function of many samples, computed a batch at a time."""
+    return torch.cat([function(part) for part in torch.split(x, BATCH)])
 
 
 def named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module]]:

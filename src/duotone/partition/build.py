@@ -74,7 +74,7 @@ def _draw(
     shortages = []
     for draw in range(draws):
         shares = maker.assign(dataset, config, stream(seed, "partition", maker.name, draw))
-        if not any(share.kind == "member" for share in shares):
+        if not any(share.role == "member" for share in shares):
             raise PartitionError(
                 f"The {maker.name} partition of {dataset.name!r} has {len(shares)} clients, none "
                 "of which trains; have fewer newcomers or lower partition.min_train."
@@ -123,10 +123,10 @@ def _classes_of_members(dataset: Dataset, shares: list[Share]) -> tuple[Rows, Ro
     """Return how many training samples of each class the members hold, and how many they need."""
     members, everybody = (
         np.bincount(
-            dataset.y[np.concatenate([share.train for share in shares if share.kind in kinds])],
+            dataset.y[np.concatenate([share.train for share in shares if share.role in roles])],
             minlength=dataset.classes,
         )
-        for kinds in (("member",), ("member", "newcomer"))
+        for roles in (("member",), ("member", "newcomer"))
     )
     needed = np.maximum(-(-everybody // 100), np.minimum(10, everybody // 2))
     return members, needed
@@ -154,5 +154,5 @@ def _holding(share: Share, config: PartitionSettings, seed: int) -> Holding:
     if config.validation > 0 and len(train) > 1:
         held_back = min(max(1, round(config.validation * len(train))), len(train) - 1)
     return Holding(
-        share.client, share.group, share.kind, train[held_back:], train[:held_back], test
+        share.client, share.group, share.role, train[held_back:], train[:held_back], test
     )

@@ -41,7 +41,7 @@ class PartitionDescription:
             has a single class, the number of classes if all have them evenly. ``None`` for
             regression.
         groups: The groups in order of their first client.
-        table: Columns ``client, group, kind, class, count``, one row for each class a client holds
+        table: Columns ``client, group, role, class, count``, one row for each class a client holds
             training samples of; for regression one row per client, whose class is null.
         fingerprint: Equal partitions, equal fingerprint.
     """
@@ -110,12 +110,12 @@ def _effective_classes(counts: Rows) -> float:
 
 def _group_sizes(partition: Partition, sizes: Rows) -> tuple[GroupSize, ...]:
     found: dict[str, GroupSize] = {}
-    for group, kind, size in zip(partition.groups, partition.kinds, sizes, strict=True):
+    for group, role, size in zip(partition.groups, partition.roles, sizes, strict=True):
         so_far = found.get(group, GroupSize(group, 0, 0, 0))
         found[group] = GroupSize(
             group,
-            so_far.members + (kind == "member"),
-            so_far.newcomers + (kind == "newcomer"),
+            so_far.members + (role == "member"),
+            so_far.newcomers + (role == "newcomer"),
             so_far.samples + int(size),
         )
     return tuple(found.values())
@@ -132,7 +132,7 @@ def _table(partition: Partition, sizes: Rows, counts: Rows | None) -> pl.DataFra
         {
             "client": pl.Series(partition.clients, dtype=pl.String).gather(client),
             "group": pl.Series(partition.groups, dtype=pl.String).gather(client),
-            "kind": pl.Series(partition.kinds, dtype=pl.String).gather(client),
+            "kind": pl.Series(partition.roles, dtype=pl.String).gather(client),
             "class": label,
             "count": count,
         }

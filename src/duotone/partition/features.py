@@ -13,7 +13,7 @@ from duotone.partition.partition import Rows
 from duotone.partition.scheme import PartitionSettings, Scheme, Share
 from duotone.partition.shares import Who, deal_evenly, nobody, shares_of
 from duotone.registry import did_you_mean
-from duotone.types import Kind
+from duotone.types import Role
 
 
 def human_key(name: str) -> list[str | int]:
@@ -65,8 +65,8 @@ class Domains(Scheme[DomainSettings]):
             trains = config.members is None or domain in config.members
             members = config.per_domain - config.newcomers if trains else 0
             for i in range(config.per_domain):
-                kind: Kind = "member" if i < members else "newcomer"
-                who.append(Who(f"{domain}-{i}", domain, kind))
+                role: Role = "member" if i < members else "newcomer"
+                who.append(Who(f"{domain}-{i}", domain, role))
         first_mixed = len(who)
         who += [Who(f"mixed-{i}", "mixed", "newcomer") for i in range(config.mixed)]
         owner = nobody(dataset)

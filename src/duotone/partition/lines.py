@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from duotone.data.dataset import Array, Dataset
 from duotone.partition.describe import class_counts, class_shares, training_sizes
 from duotone.partition.partition import Partition, Rows
-from duotone.types import Kind
+from duotone.types import Role
 
 MOST_LINES = 60
 """More clients than this are drawn by group, or only some of them are drawn."""
@@ -19,16 +19,16 @@ MOST_LINES = 60
 EXAMPLE_CLIENTS = 10
 EXAMPLES_EACH = 8
 
-KINDS: tuple[Kind, ...] = ("member", "newcomer")
+ROLES: tuple[Role, ...] = ("member", "newcomer")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the picture: a client, or all clients of one group and kind."""
+    """One line of the picture: a client, or all clients of one group and role."""
 
     name: str
     group: str
-    kind: Kind
+    role: Role
     shares: NDArray[np.float64]
     sizes: Rows
 
@@ -38,7 +38,7 @@ class Example:
     """A few images of one client, side by side: ``(height, width, 3)``."""
 
     name: str
-    kind: Kind
+    role: Role
     images: Array
 
 
@@ -57,10 +57,10 @@ def lines_of(dataset: Dataset, partition: Partition) -> tuple[list[Line], str]:
     sizes = training_sizes(partition)
     lines = []
     for team in stand_for:
-        group, kind = partition.groups[team[0]], partition.kinds[team[0]]
+        group, role = partition.groups[team[0]], partition.roles[team[0]]
         name = partition.clients[team[0]] if len(team) == 1 else f"{group} × {len(team)}"
         shares = class_shares(counts[team]).mean(axis=0)
-        lines.append(Line(name, group, kind, shares, sizes[team]))
+        lines.append(Line(name, group, role, shares, sizes[team]))
     return lines, note
 
 
@@ -73,7 +73,7 @@ def _columns(dataset: Dataset) -> tuple[Rows, int]:
 
 
 def examples_of(dataset: Dataset, partition: Partition) -> list[Example]:
-    """Return images of one client per group and kind, or, without groups, of any clients.
+    """Return images of one client per group and role, or, without groups, of any clients.
 
     Data that is not images has no examples.
     """
@@ -93,7 +93,7 @@ def examples_of(dataset: Dataset, partition: Partition) -> list[Example]:
         images = np.broadcast_to(images, (*images.shape[:3], 3))  # grey in all three channels
         says_it = holding.client.startswith(holding.group) or not grouped
         name = holding.client if says_it else f"{holding.group}: {holding.client}"
-        examples.append(Example(name, holding.kind, np.hstack(list(images))))
+        examples.append(Example(name, holding.role, np.hstack(list(images))))
     return examples
 
 
@@ -102,11 +102,11 @@ def _is_grouped(partition: Partition) -> bool:
 
 
 def _teams(partition: Partition) -> list[list[int]]:
-    """Return the positions of the clients by kind and group: members first."""
-    teams: dict[tuple[Kind, str], list[int]] = {}
-    for i, key in enumerate(zip(partition.kinds, partition.groups, strict=True)):
+    """Return the positions of the clients by role and group: members first."""
+    teams: dict[tuple[Role, str], list[int]] = {}
+    for i, key in enumerate(zip(partition.roles, partition.groups, strict=True)):
         teams.setdefault(key, []).append(i)
-    return [teams[key] for key in sorted(teams, key=lambda key: KINDS.index(key[0]))]
+    return [teams[key] for key in sorted(teams, key=lambda key: ROLES.index(key[0]))]
 
 
 def _thinned(positions: list[int], most: int) -> list[int]:

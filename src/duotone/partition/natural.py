@@ -73,7 +73,7 @@ class Natural(Scheme[NaturalSettings]):
             )
         newcomers = _newcomers(dataset, config, [share.client for share in shares], rng)
         return [
-            share._replace(kind="newcomer") if share.client in newcomers else share
+            share._replace(role="newcomer") if share.client in newcomers else share
             for share in shares
         ]
 

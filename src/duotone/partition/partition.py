@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from duotone.data.dataset import Array, Dataset
 from duotone.errors import PartitionError
-from duotone.types import NO_LABEL, ClientData, DataInfo, Kind, Split
+from duotone.types import NO_LABEL, ClientData, DataInfo, Role, Split
 
 Rows: TypeAlias = NDArray[np.int64]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -30,7 +30,7 @@ class Holding:
 
     client: str
     group: str
-    kind: Kind
+    role: Role
     train: Rows
     val: Rows
     test: Rows
@@ -42,7 +42,7 @@ class Partition(Mapping[str, Holding]):
     Args:
         clients: Client names, in order.
         groups: The group of each client.
-        kinds: Whether each client is a member or a newcomer.
+        roles: Whether each client is a member or a newcomer.
         rows: For each split, the rows of all clients one after the other.
         offsets: For each split, where each client's rows begin; one entry more than clients.
     """
@@ -51,13 +51,13 @@ class Partition(Mapping[str, Holding]):
         self,
         clients: Sequence[str],
         groups: Sequence[str],
-        kinds: Sequence[Kind],
+        roles: Sequence[Role],
         rows: Mapping[Split, Rows],
         offsets: Mapping[Split, Rows],
     ) -> None:
         self.clients = tuple(clients)
         self.groups = tuple(groups)
-        self.kinds = tuple(kinds)
+        self.roles = tuple(roles)
         self.rows = dict(rows)
         self.offsets = dict(offsets)
         self._positions = {client: position for position, client in enumerate(self.clients)}
@@ -75,12 +75,12 @@ class Partition(Mapping[str, Holding]):
             rows[split] = np.concatenate(parts) if parts else np.zeros(0, np.int64)
             offsets[split] = np.cumsum([0, *map(len, parts)])
         groups = [holding.group for holding in holdings]
-        return cls(names, groups, [holding.kind for holding in holdings], rows, offsets)
+        return cls(names, groups, [holding.role for holding in holdings], rows, offsets)
 
     def __getitem__(self, client: str) -> Holding:
         position = self._positions[client]
         train, val, test = (self._slice(split, position) for split in SPLITS)
-        return Holding(client, self.groups[position], self.kinds[position], train, val, test)
+        return Holding(client, self.groups[position], self.roles[position], train, val, test)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.clients)
@@ -98,21 +98,21 @@ class Partition(Mapping[str, Holding]):
     @property
     def members(self) -> tuple[str, ...]:
         """The clients that train."""
-        return self.of_kind("member")
+        return self.of_role("member")
 
     @property
     def newcomers(self) -> tuple[str, ...]:
         """The clients never seen in training."""
-        return self.of_kind("newcomer")
+        return self.of_role("newcomer")
 
-    def of_kind(self, kind: Kind) -> tuple[str, ...]:
-        """Return the clients of one kind, in order."""
-        return tuple(c for c, k in zip(self.clients, self.kinds, strict=True) if k == kind)
+    def of_role(self, role: Role) -> tuple[str, ...]:
+        """Return the clients of one role, in order."""
+        return tuple(c for c, own in zip(self.clients, self.roles, strict=True) if own == role)
 
     def headcount(self) -> str:
         """Return how many clients there are in words: "4 members, 1 newcomer"."""
         counts = {"member": len(self.members), "newcomer": len(self.newcomers)}
-        return ", ".join(f"{count} {kind}{'s'[: count != 1]}" for kind, count in counts.items())
+        return ", ".join(f"{count} {role}{'s'[: count != 1]}" for role, count in counts.items())
 
     def size(self, client: str, split: Split = "train") -> int:
         """Return how many samples of a split a client holds."""
@@ -121,7 +121,7 @@ class Partition(Mapping[str, Holding]):
 
     def fingerprint(self) -> str:
         """Return a short hash: equal partitions, equal fingerprint."""
-        digest = hashlib.sha256("\x1f".join(self.clients + self.groups + self.kinds).encode())
+        digest = hashlib.sha256("\x1f".join(self.clients + self.groups + self.roles).encode())
         for split in SPLITS:
             digest.update(self.rows[split].tobytes())
             digest.update(self.offsets[split].tobytes())
@@ -195,45 +195,45 @@ class Population:
 
     def adopt(self, arrays: Mapping[str, Array]) -> None:
         """Use equal arrays that live elsewhere from now on, so that the samples exist once."""
-        moved = Population.from_arrays(arrays, self.labels())
+        moved = Population.from_arrays(arrays, self.form())
         self.dataset = replace(self.dataset, x=moved.dataset.x, y=moved.dataset.y)
         self.partition = moved.partition
 
-    def labels(self) -> dict[str, Any]:
+    def form(self) -> dict[str, Any]:
         """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""
         return {
             "name": self.dataset.name,
             "classes": self.dataset.classes,
             "clients": self.partition.clients,
             "groups": self.partition.groups,
-            "kinds": self.partition.kinds,
+            "roles": self.partition.roles,
             "labelled": self.labelled,
             "keeps_unlabelled": self.keeps_unlabelled,
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array], labels: Mapping[str, Any]) -> Population:
+    def from_arrays(cls, arrays: Mapping[str, Array], form: Mapping[str, Any]) -> Population:
         """Rebuild a population around arrays that may live in shared memory.
 
         Only what training and evaluation need is there: factors stay with the original.
         """
         partition = Partition(
-            labels["clients"],
-            labels["groups"],
-            labels["kinds"],
+            form["clients"],
+            form["groups"],
+            form["roles"],
             {split: arrays[f"rows.{split}"] for split in SPLITS},
             {split: arrays[f"offsets.{split}"] for split in SPLITS},
         )
         dataset = Dataset(
-            name=labels["name"],
+            name=form["name"],
             x=arrays["x"],
             y=arrays["y"],
             is_test=np.zeros(0, bool),
-            classes=labels["classes"],
+            classes=form["classes"],
         )
         return cls(
             dataset,
             partition,
-            labelled=labels["labelled"],
-            keeps_unlabelled=labels["keeps_unlabelled"],
+            labelled=form["labelled"],
+            keeps_unlabelled=form["keeps_unlabelled"],
         )

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError
-from duotone.partition.lines import EXAMPLES_EACH, KINDS, Example, Line, examples_of, lines_of
+from duotone.partition.lines import EXAMPLES_EACH, ROLES, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Partition
-from duotone.types import Kind
+from duotone.types import Role
 
 # Blue and vermilion of Okabe and Ito: told apart with any colour vision, and in grey by lightness.
 INK = {"member": "#0072B2", "newcomer": "#D55E00"}
@@ -53,7 +53,7 @@ def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
     groups, only 60 of them are drawn.
 
     Raises:
-        ConfigError: The file cannot be written, or is of another kind.
+        ConfigError: The file cannot be written, or is of another role.
     """
     if path.suffix not in FORMATS:
         raise ConfigError(f"A picture ends in {', '.join(FORMATS)}. Got {path.name!r}.")
@@ -90,8 +90,8 @@ def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
     _draw_sizes(sheet.axes(bars_left, TOP, BARS_WIDTH, map_height), lines, heights)
     if examples:
         _draw_examples(sheet.axes(strip_left, TOP, strip_width, strip_height), examples)
-    kinds = partition.headcount()
-    sheet.write(f"{_short(dataset.name)}: {kinds}", 0.2, fontsize=10, weight="bold")
+    headcount = partition.headcount()
+    sheet.write(f"{_short(dataset.name)}: {headcount}", 0.2, fontsize=10, weight="bold")
     sheet.write(note, 0.4, fontsize=7.5, color=GREY)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ class _Sheet:
 
 def _heights(lines: list[Line]) -> NDArray[np.float64]:
     """Return where each line is, counted in lines from the top; newcomers stand a line apart."""
-    apart = np.array([line.kind == "newcomer" for line in lines])
+    apart = np.array([line.role == "newcomer" for line in lines])
     return np.arange(len(lines)) + (apart & ~apart.all()) * 1.0
 
 
@@ -136,12 +136,12 @@ def _draw_map(
     axes: Any, lines: list[Line], heights: NDArray[np.float64], darkest: float, heading: str
 ) -> None:
     columns = len(lines[0].shares)
-    for kind in KINDS:
-        at = [i for i, line in enumerate(lines) if line.kind == kind]
+    for role in ROLES:
+        at = [i for i, line in enumerate(lines) if line.role == role]
         if at:
             axes.imshow(
                 np.stack([lines[i].shares for i in at]),
-                cmap=SHADES[kind],
+                cmap=SHADES[role],
                 vmin=0,
                 vmax=darkest,
                 aspect="auto",
@@ -154,16 +154,16 @@ def _draw_map(
     axes.set_xticks(range(0, columns, 1 + (columns - 1) // 20))
     axes.xaxis.set_label_position("top")
     axes.set_xlabel(heading, fontsize=8)
-    _name(axes, heights, [(line.name, line.kind) for line in lines])
+    _name(axes, heights, [(line.name, line.role) for line in lines])
 
 
 def _mark_groups(axes: Any, lines: list[Line], heights: NDArray[np.float64], x: float) -> None:
     """Put a bracket and a name beside each run of lines of one group; ``x`` in axes widths."""
     transform = axes.get_yaxis_transform()
-    for (kind, group), run in groupby(range(len(lines)), lambda i: (lines[i].kind, lines[i].group)):
+    for (role, group), run in groupby(range(len(lines)), lambda i: (lines[i].role, lines[i].group)):
         at = heights[list(run)]
         ends = (at[0] - 0.35, at[-1] + 0.35)
-        axes.plot([x, x], ends, color=INK[kind], lw=1.2, transform=transform, clip_on=False)
+        axes.plot([x, x], ends, color=INK[role], lw=1.2, transform=transform, clip_on=False)
         axes.annotate(
             _short(group),
             (x, at.mean()),
@@ -173,7 +173,7 @@ def _mark_groups(axes: Any, lines: list[Line], heights: NDArray[np.float64], x: 
             ha="right",
             va="center",
             fontsize=7,
-            color=INK[kind],
+            color=INK[role],
         )
         axes.axhline(ends[1] + 0.15, color="white", lw=1.2)
 
@@ -181,13 +181,13 @@ def _mark_groups(axes: Any, lines: list[Line], heights: NDArray[np.float64], x: 
 def _draw_key(
     sheet: _Sheet, lines: list[Line], darkest: float, place: tuple[float, float, float]
 ) -> None:
-    """Draw the scale of the shades, one strip for each kind of client that there is."""
+    """Draw the scale of the shades, one strip for each role of client that there is."""
     left, top, width = place
-    for i, kind in enumerate(dict.fromkeys(line.kind for line in lines)):
+    for i, role in enumerate(dict.fromkeys(line.role for line in lines)):
         axes = sheet.axes(left, top + 0.18 + 0.12 * i, width, 0.09)
-        axes.imshow(np.linspace(0, 1, 256)[None], cmap=SHADES[kind], aspect="auto")
+        axes.imshow(np.linspace(0, 1, 256)[None], cmap=SHADES[role], aspect="auto")
         axes.set_xticks([])
-        axes.set_yticks([0], [f"{kind}s"], color=INK[kind])
+        axes.set_yticks([0], [f"{role}s"], color=INK[role])
     axes.set_xticks([0, 255], ["0 %", f"{100 * darkest:.0f} %"])
     axes.set_xlabel("share of a client's samples", fontsize=7, labelpad=-7)
 
@@ -197,7 +197,7 @@ def _draw_sizes(axes: Any, lines: list[Line], heights: NDArray[np.float64]) -> N
         heights,
         [np.median(line.sizes) for line in lines],
         height=0.72,
-        color=[INK[line.kind] for line in lines],
+        color=[INK[line.role] for line in lines],
     )
     for line, y in zip(lines, heights, strict=True):
         if len(line.sizes) > 1:
@@ -222,15 +222,15 @@ def _draw_examples(axes: Any, examples: list[Example]) -> None:
     axes.set_xticks([])
     axes.set_title("examples", fontsize=8, pad=4)
     heights = np.arange(len(examples), dtype=np.float64)
-    _name(axes, heights, [(example.name, example.kind) for example in examples])
+    _name(axes, heights, [(example.name, example.role) for example in examples])
 
 
-def _name(axes: Any, heights: NDArray[np.float64], clients: list[tuple[str, Kind]]) -> None:
-    """Write the names of clients beside their lines, in the ink of their kind."""
+def _name(axes: Any, heights: NDArray[np.float64], clients: list[tuple[str, Role]]) -> None:
+    """Write the names of clients beside their lines, in the ink of their role."""
     size = 7 if len(clients) <= 25 else 6
     axes.set_yticks(heights, [_short(name) for name, _ in clients], fontsize=size)
-    for tick, (_, kind) in zip(axes.get_yticklabels(), clients, strict=True):
-        tick.set_color(INK[kind])
+    for tick, (_, role) in zip(axes.get_yticklabels(), clients, strict=True):
+        tick.set_color(INK[role])
 
 
 def _text_width(names: Iterable[str]) -> float:

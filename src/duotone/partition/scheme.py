@@ -17,7 +17,7 @@ from duotone.config import Settings
 from duotone.data.dataset import Dataset
 from duotone.partition.partition import Rows
 from duotone.registry import Registry
-from duotone.types import Kind
+from duotone.types import Role
 
 SCHEMES = Registry(
     "partition",
@@ -40,7 +40,7 @@ class Share(NamedTuple):
 
     client: str
     group: str
-    kind: Kind
+    role: Role
     train: Rows
     test: Rows
 

@@ -17,7 +17,7 @@ from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
 from duotone.partition.scheme import CountedSettings, HeldOutSettings, Share
-from duotone.types import Kind
+from duotone.types import Role
 
 NOBODY = -1
 
@@ -27,7 +27,7 @@ class Who(NamedTuple):
 
     client: str
     group: str
-    kind: Kind
+    role: Role
 
 
 def nobody(dataset: Dataset) -> Rows:

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from duotone.errors import RunError
+from duotone.measures.inks import titled
 from duotone.report import figures, tables
 from duotone.report.compared_verdict import compared_verdict
-from duotone.report.inks import titled
 from duotone.report.page import Block, Grid, Note, Page, Panel, Section, View
 from duotone.report.record import command_text
 from duotone.report.separation import probes_of_entries_figure
@@ -72,9 +72,9 @@ def curve_section(entries: Sequence[Entry], results: Mapping[str, Any]) -> Secti
     metric = str(results["headline"])
     pooled = pl.concat([entry_curves(entry, metric) for entry in entries])
     views = [
-        View((f"{kind}s",), figures.overlaid_figure(own, metric))
-        for kind in ("member", "newcomer")
-        if not (own := pooled.filter(pl.col("kind") == kind)).is_empty()
+        View((f"{role}s",), figures.overlaid_figure(own, metric))
+        for role in ("member", "newcomer")
+        if not (own := pooled.filter(pl.col("kind") == role)).is_empty()
     ]
     panel = Panel(
         "curves",
@@ -91,7 +91,7 @@ def curve_section(entries: Sequence[Entry], results: Mapping[str, Any]) -> Secti
 
 
 def entry_curves(entry: Entry, metric: str) -> pl.DataFrame:
-    """Return ``entry, kind, round, mean, std, seeds`` of the rounds that all seeds have."""
+    """Return ``entry, role, round, mean, std, seeds`` of the rounds that all seeds have."""
     seeds = pl.concat([tables.learning_curves(run.metrics, metric) for run in entry.runs])
     return (
         seeds.group_by("kind", "round")

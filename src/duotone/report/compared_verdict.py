@@ -23,14 +23,14 @@ def compared_verdict(
     """
     metric = str(results["headline"])
     sentences: list[Sentence] = []
-    for kind in ("member", "newcomer"):
-        found = [c for c in results["comparisons"] if c["score"].startswith(f"{kind}.")]
+    for role in ("member", "newcomer"):
+        found = [c for c in results["comparisons"] if c["score"].startswith(f"{role}.")]
         if found:
-            sentences.append(Sentence(f"{kind.capitalize()}s", _comparisons_text(found, metric)))
+            sentences.append(Sentence(f"{role.capitalize()}s", _comparisons_text(found, metric)))
         else:
-            text = _score_text(results, f"{kind}.{metric}", metric)
+            text = _score_text(results, f"{role}.{metric}", metric)
             if text:
-                sentences.append(Sentence(f"{kind.capitalize()}s", text))
+                sentences.append(Sentence(f"{role.capitalize()}s", text))
     text = _score_text(results, "probe.client_from_shared", "accuracy")
     if text:
         words = f"The client is read from the shared code (MLP probe, lower is better): {text}"

@@ -10,9 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
-from duotone.partition.lines import KINDS, MOST_LINES, Line
+from duotone.measures.inks import PART, faded, figure, natural
+from duotone.partition.lines import MOST_LINES, ROLES, Line
 from duotone.report.holdings import partition_figure
-from duotone.report.inks import PART, faded, figure, natural
 from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
 from duotone.report.pictures import stored_pictures
 from duotone.report.subject import Subject
@@ -36,7 +36,7 @@ def concept_section(subject: Subject, folder: Path) -> Section | None:
         return None
     clients: Sequence[Mapping[str, Any]] = sorted(
         subject.concepts["clients"],
-        key=lambda own: (KINDS.index(own["kind"]), natural(own["group"]), natural(own["client"])),
+        key=lambda own: (ROLES.index(own["kind"]), natural(own["group"]), natural(own["client"])),
     )
     sizes = {line.name: line.sizes for line in subject.holdings.lines}
     unknown = np.zeros(1, np.int64)

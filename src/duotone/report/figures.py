@@ -10,12 +10,11 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
-from duotone.evaluation.metrics import DIRECTIONS, is_share
-from duotone.report.inks import (
+from duotone.measures.inks import (
     GREY,
-    KIND,
-    KIND_DASH,
-    KIND_SYMBOL,
+    ROLE,
+    ROLE_DASH,
+    ROLE_SYMBOL,
     bar_fill,
     dress,
     faded,
@@ -27,6 +26,7 @@ from duotone.report.inks import (
     series,
     short,
 )
+from duotone.measures.metrics import DIRECTIONS, is_share
 
 MOST_BARS = 60
 MOST_GROUPS = 16
@@ -36,14 +36,14 @@ def learning_figure(curves: pl.DataFrame, metric: str) -> go.Figure:
     """Draw members and newcomers round by round, shaded by one standard deviation over clients.
 
     Args:
-        curves: ``round, kind, mean, std``.
+        curves: ``round, role, mean, std``.
         metric: What was measured.
     """
     result = figure(360, xaxis=_rounds_axis(curves), yaxis=metric_axis(metric))
-    for kind, ink in KIND.items():
-        own = curves.filter(pl.col("kind") == kind)
+    for role, ink in ROLE.items():
+        own = curves.filter(pl.col("kind") == role)
         if not own.is_empty():
-            _add_band(result, own, f"{kind}s", ink, KIND_DASH[kind], KIND_SYMBOL[kind], metric)
+            _add_band(result, own, f"{role}s", ink, ROLE_DASH[role], ROLE_SYMBOL[role], metric)
     return result
 
 
@@ -106,7 +106,7 @@ def group_figure(curves: pl.DataFrame, metric: str) -> go.Figure:
     """Draw every group in a small figure of its own, its spread over clients shaded.
 
     Args:
-        curves: ``round, kind, group, mean, std, clients``; of more than 16 groups, those that
+        curves: ``round, role, group, mean, std, clients``; of more than 16 groups, those that
             ended lowest (for an error: highest) are drawn.
         metric: What was measured.
     """
@@ -125,23 +125,23 @@ def group_figure(curves: pl.DataFrame, metric: str) -> go.Figure:
     named: set[str] = set()
     for place, group in enumerate(chosen):
         row, col = divmod(place, columns)
-        for kind, ink in KIND.items():
-            own = curves.filter((pl.col("group") == group) & (pl.col("kind") == kind))
+        for role, ink in ROLE.items():
+            own = curves.filter((pl.col("group") == group) & (pl.col("kind") == role))
             if own.is_empty():
                 continue
             _add_band(
                 result,
                 own,
-                f"{kind}s",
+                f"{role}s",
                 ink,
-                KIND_DASH[kind],
-                KIND_SYMBOL[kind],
+                ROLE_DASH[role],
+                ROLE_SYMBOL[role],
                 metric,
-                legend=kind not in named,
+                legend=role not in named,
                 row=row + 1,
                 col=col + 1,
             )
-            named.add(kind)
+            named.add(role)
     dress(result, 110 + 165 * rows, margin={"l": 56, "r": 8, "t": 56, "b": 48})
     result.update_layout(legend={"y": 1 + 30 / (165 * rows)})
     result.update_annotations(font={"size": 12})
@@ -162,7 +162,7 @@ def client_figure(values: pl.DataFrame, metric: str) -> go.Figure:
     """Draw a bar per client, best first, so that the worst stands at the bottom by name.
 
     Args:
-        values: ``client, group, kind, value`` and, where known, ``test_samples``; of more than 60
+        values: ``client, group, role, value`` and, where known, ``test_samples``; of more than 60
             clients the 60 worst are drawn.
         metric: What was measured.
     """
@@ -173,25 +173,25 @@ def client_figure(values: pl.DataFrame, metric: str) -> go.Figure:
     if metric == "accuracy":
         result.update_xaxes(range=[0, 1.12], tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1])
     places = ordered.with_row_index("place")
-    for kind, ink in KIND.items():
-        own = places.filter(pl.col("kind") == kind)
+    for role, ink in ROLE.items():
+        own = places.filter(pl.col("kind") == role)
         if own.is_empty():
             continue
         result.add_bar(
             x=own["value"].to_numpy(),
             y=own["place"].to_numpy(),
             orientation="h",
-            # Set, or each kind would be as thick as its own clients are apart.
+            # Set, or each role would be as thick as its own clients are apart.
             width=0.75,
-            name=f"{kind}s",
-            marker=bar_fill(kind),
+            name=f"{role}s",
+            marker=bar_fill(role),
             text=[f"{v:.1%}" if "%" in number_format(metric) else f"{v:.3g}" for v in own["value"]],
             textposition="outside",
             cliponaxis=False,
             hovertext=[_client_text(row) for row in own.to_dicts()],
             hovertemplate="%{hovertext}<br>%{x:" + number_format(metric) + "}<extra></extra>",
         )
-        every = values.filter(pl.col("kind") == kind)["value"]
+        every = values.filter(pl.col("kind") == role)["value"]
         mean = math.fsum(every) / len(every)
         result.add_vline(x=mean, line={"color": ink, "width": 1.5, "dash": "dot"}, layer="below")
     names = [short(name) for name in ordered["client"]]
@@ -225,10 +225,10 @@ def newcomer_figure(points: pl.DataFrame, metric: str) -> go.Figure:
     result.add_scatter(
         x=points["point"].to_list(),
         y=points["mean"].to_numpy(),
-        error_y={"array": points["std"].to_numpy(), "color": faded(KIND["newcomer"], 0.6)},
+        error_y={"array": points["std"].to_numpy(), "color": faded(ROLE["newcomer"], 0.6)},
         mode="markers+lines",
-        line={"color": faded(KIND["newcomer"], 0.5), "dash": "dash"},
-        marker={"color": KIND["newcomer"], "symbol": KIND_SYMBOL["newcomer"], "size": 9},
+        line={"color": faded(ROLE["newcomer"], 0.5), "dash": "dash"},
+        marker={"color": ROLE["newcomer"], "symbol": ROLE_SYMBOL["newcomer"], "size": 9},
         showlegend=False,
         hovertemplate="%{x}: %{y:" + number_format(metric) + "}<extra></extra>",
     )
@@ -250,7 +250,7 @@ def traffic_figure(table: pl.DataFrame) -> go.Figure:
             x=table["round"].to_numpy(),
             y=table[name].to_numpy() / 1e6,
             name=words,
-            marker={"color": (KIND["member"], GREY)[place], "pattern": {"shape": ("", "/")[place]}},
+            marker={"color": (ROLE["member"], GREY)[place], "pattern": {"shape": ("", "/")[place]}},
             hovertemplate="round %{x}: %{y:.3~g} MB<extra></extra>",
         )
     result.update_yaxes(title={"text": "megabytes, all clients together"}, rangemode="tozero")

@@ -14,10 +14,10 @@ from plotly.subplots import make_subplots
 from duotone.config import RunConfig
 from duotone.data.dataset import Array
 from duotone.errors import DuotoneError, RunError
+from duotone.measures.inks import ROLE, bar_fill, dress, faded, natural, rules, short
 from duotone.partition.describe import class_shares
-from duotone.partition.lines import KINDS, MOST_LINES, Example, Line, examples_of, lines_of
+from duotone.partition.lines import MOST_LINES, ROLES, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Population
-from duotone.report.inks import KIND, bar_fill, dress, faded, natural, rules, short
 from duotone.runs import plan_population
 
 
@@ -98,10 +98,10 @@ def lines_of_latents(latents: Mapping[str, Array]) -> tuple[list[Line], str]:
         own = latents["client"] == client
         counts = np.bincount(columns[own & is_train], minlength=width)
         first = int(np.flatnonzero(own)[0])
-        kind = KINDS[latents["kind"][first] == "newcomer"]
+        role = ROLES[latents["kind"][first] == "newcomer"]
         group = str(latents["group"][first])
-        lines.append(Line(client, group, kind, class_shares(counts[None])[0], counts.sum()[None]))
-    lines.sort(key=lambda line: (KINDS.index(line.kind), natural(line.group)))
+        lines.append(Line(client, group, role, class_shares(counts[None])[0], counts.sum()[None]))
+    lines.sort(key=lambda line: (ROLES.index(line.role), natural(line.group)))
     return lines[:MOST_LINES], heading
 
 
@@ -120,8 +120,8 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
         rows=1, cols=2, column_widths=[0.7, 0.3], shared_yaxes=True, horizontal_spacing=0.03
     )
     most = max(float(line.shares.max()) for line in lines)
-    for kind, ink in KIND.items():
-        own = [i for i, line in enumerate(lines) if line.kind == kind]
+    for role, ink in ROLE.items():
+        own = [i for i, line in enumerate(lines) if line.role == role]
         if not own:
             continue
         shares = np.full((len(lines), columns), np.nan)
@@ -146,8 +146,8 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
             x=[float(np.median(lines[i].sizes)) for i in own],
             y=own,
             orientation="h",
-            name=f"{kind}s",
-            marker=bar_fill(kind),
+            name=f"{role}s",
+            marker=bar_fill(role),
             hovertemplate="%{x} samples<extra></extra>",
             row=1,
             col=2,
@@ -170,7 +170,7 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
     has_groups = len({line.group for line in lines}) < len(lines)
     ends = [
         len(list(run))
-        for _, run in groupby(lines, lambda line: (line.kind, line.group if has_groups else ""))
+        for _, run in groupby(lines, lambda line: (line.role, line.group if has_groups else ""))
     ]
     result.update_layout(shapes=rules(float(end) - 0.5 for end in np.cumsum(ends)[:-1]))
     return result

@@ -29,7 +29,7 @@ class CodeMap:
     Attributes:
         name: "PCA" or "t-SNE".
         axes: What the axes are, for each part.
-        points: ``part, x, y, client, group, label, kind, split, index``, a row per part and sample.
+        points: ``part, x, y, client, group, label, role, split, index``, a row per part and sample.
     """
 
     name: str

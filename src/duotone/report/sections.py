@@ -11,12 +11,12 @@ import polars as pl
 from PIL import Image
 
 from duotone.data.dataset import Array
-from duotone.evaluation.vote import Election
+from duotone.federation.election import Election
+from duotone.measures.inks import titled
 from duotone.partition.lines import Example
 from duotone.report import figures, tables
 from duotone.report.concepts import concept_section
 from duotone.report.holdings import partition_figure
-from duotone.report.inks import titled
 from duotone.report.maps import comparable, is_alive
 from duotone.report.page import Block, Grid, Note, Page, Panel, Picture, Section, Tile, View
 from duotone.report.pictures import png_uri
@@ -95,13 +95,13 @@ def evidence_of(subject: Subject) -> Evidence:
 def tiles(found: Evidence) -> list[Tile]:
     """Return the numbers a reader wants first."""
     result: list[Tile] = []
-    for kind in ("member", "newcomer"):
-        score = found.scores.get(f"{kind}.{found.metric}")
+    for role in ("member", "newcomer"):
+        score = found.scores.get(f"{role}.{found.metric}")
         if score is not None:
-            worst = worst_client(found.last, kind, found.metric)
+            worst = worst_client(found.last, role, found.metric)
             note = f"worst: client {worst[0]}, {value_text(worst[2], found.metric)}"
             value = value_text(score["value"], found.metric)
-            result.append(Tile(f"{kind}s, {found.metric}", value, note))
+            result.append(Tile(f"{role}s, {found.metric}", value, note))
     for question, part in (("client", "shared"), ("client", "local"), ("group", "local")):
         name = f"probe.{question}_from_{part}"
         score, chance = found.scores.get(name), found.scores.get(f"{name}.chance")
@@ -146,7 +146,7 @@ def setup_section(subject: Subject) -> Section:
                 {
                     "client": line.name,
                     "group": line.group,
-                    "kind": line.kind,
+                    "kind": line.role,
                     "samples": float(np.median(line.sizes)),
                     **{f"{holdings.heading} {i}": share for i, share in enumerate(line.shares)},
                 }

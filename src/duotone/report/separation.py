@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
-from duotone.report.inks import (
+from duotone.measures.inks import (
     GREY,
-    KIND,
     PART,
     PART_SYMBOL,
+    ROLE,
     dress,
     faded,
     figure,
@@ -54,7 +54,7 @@ def probe_figure(table: pl.DataFrame) -> go.Figure:
         "chance": ("line-ns-open", GREY, 15, "chance"),
         "control": ("x-thin-open", GREY, 9, "permuted labels"),
         "untrained": ("triangle-up-open", GREY, 10, "untrained network"),
-        "newcomers": ("square-open", KIND["newcomer"], 9, "newcomers"),
+        "newcomers": ("square-open", ROLE["newcomer"], 9, "newcomers"),
     }
     for probe, (symbol, ink, size, name) in marks.items():
         own = table.filter(pl.col("probe") == probe)
@@ -114,7 +114,7 @@ def map_figure(points: pl.DataFrame, colour: str, axes: Mapping[str, str]) -> go
     """Draw one dot per sample, a panel for each part.
 
     Args:
-        points: ``part, x, y, client, group, label, kind``.
+        points: ``part, x, y, client, group, label, role``.
         colour: The column that colours the dots; a continuous one gets a scale.
         axes: What the axes are, for each part.
     """
@@ -135,10 +135,10 @@ def map_figure(points: pl.DataFrame, colour: str, axes: Mapping[str, str]) -> go
         ink, symbol, _ = series(place)
         for column, part in enumerate(parts):
             dots = own.filter(pl.col("part") == part)
-            kinds = dots["kind"].to_list()
+            roles = dots["kind"].to_list()
             is_scale = points.schema[colour].is_float()
             marker: dict[str, Any] = {
-                "symbol": [symbol if kind == "member" else f"{symbol}-open" for kind in kinds],
+                "symbol": [symbol if role == "member" else f"{symbol}-open" for role in roles],
                 "size": 7,
                 "opacity": 0.8,
                 "color": dots[colour].to_numpy() if is_scale else ink,

@@ -72,12 +72,12 @@ def check_finished(run: Run) -> None:
         raise RunError(f"{run.path / 'summary.json'} is damaged: it lacks {', '.join(missing)}.")
     metric, number = str(summary["headline"]), summary["rounds"]
     last = last_values(run.metrics, metric, number)
-    for kind in ("member", "newcomer"):
-        found = int((last["kind"] == kind).sum())
-        wanted = _clients_of(run, f"{kind}.{metric}")
+    for role in ("member", "newcomer"):
+        found = int((last["kind"] == role).sum())
+        wanted = _clients_of(run, f"{role}.{metric}")
         if found != wanted:
             raise RunError(
-                f"{run.path / 'metrics.csv'} is damaged: it has the {metric} of {found} {kind}s in "
+                f"{run.path / 'metrics.csv'} is damaged: it has the {metric} of {found} {role}s in "
                 f"round {number}, and the summary that of {wanted}."
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from duotone.evaluation.summary import unit_of
+from duotone.measures.summary import unit_of
 
 PROBES = ("mlp", "linear", "samples", "newcomers", "chance", "label", "control", "untrained")
 _PROBE = re.compile(
@@ -51,7 +51,7 @@ def learning_curves(
 
 
 def last_values(metrics: pl.DataFrame, metric: str, number: int) -> pl.DataFrame:
-    """Return ``client, group, kind, value``: what each client reached in a round."""
+    """Return ``client, group, role, value``: what each client reached in a round."""
     return metrics.filter((pl.col("metric") == metric) & (pl.col("round") == number)).select(
         "client", "group", "kind", "value"
     )

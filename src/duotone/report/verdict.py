@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from duotone.evaluation.metrics import DIRECTIONS, is_share
-from duotone.evaluation.summary import unit_of
-from duotone.report.inks import natural
+from duotone.measures.inks import natural
+from duotone.measures.metrics import DIRECTIONS, is_share
+from duotone.measures.summary import unit_of
 from duotone.runs.tables import number_text
 from duotone.words import RULES
 
@@ -47,7 +47,7 @@ class Evidence:
         scores: The ``scores`` of the summary.
         metric: The metric the run is judged by.
         rule: What newcomers start from.
-        last: ``client, group, kind, value`` at the last round.
+        last: ``client, group, role, value`` at the last round.
         curve: ``round, mean, std, clients`` of the members.
         widths: How many numbers each part of the code has; ``None`` if no codes were kept.
         is_dead: Whether the local code is the same for all samples.
@@ -80,36 +80,36 @@ def value_text(value: float, metric: str) -> str:
     return number_text(value, metric) + (" %" if is_share(metric) else "")
 
 
-def worst_client(last: pl.DataFrame, kind: str, metric: str) -> tuple[str, str, float]:
-    """Return name, group and value of the worst client of a kind; the first of equals by name."""
+def worst_client(last: pl.DataFrame, role: str, metric: str) -> tuple[str, str, float]:
+    """Return name, group and value of the worst client of a role; the first of equals by name."""
     sign = 1 if DIRECTIONS[metric] == "higher" else -1
-    rows = last.filter(pl.col("kind") == kind).select("client", "group", "value").rows()
+    rows = last.filter(pl.col("kind") == role).select("client", "group", "value").rows()
     client, group, value = min(rows, key=lambda row: (sign * row[2], natural(row[0])))
     return str(client), str(group), float(value)
 
 
-def _quality(found: Evidence, kind: str) -> Sentence:
-    metric, score = found.metric, found.scores[f"{kind}.{found.metric}"]
-    name, group, worst = worst_client(found.last, kind, metric)
+def _quality(found: Evidence, role: str) -> Sentence:
+    metric, score = found.metric, found.scores[f"{role}.{found.metric}"]
+    name, group, worst = worst_client(found.last, role, metric)
     whose = f" of group {group}" if group not in ("", name) else ""
     count = score["n"]
     given = ""
-    if kind == "newcomer":
+    if role == "newcomer":
         given = f", giving {RULES[found.rule]},"
     if count == 1:
         text = (
-            f"The only {kind}, {name}{whose}{given} reaches {value_text(worst, metric)} {metric} "
+            f"The only {role}, {name}{whose}{given} reaches {value_text(worst, metric)} {metric} "
             "on its own test samples."
         )
     else:
         unit = " points" if metric == "accuracy" else ""
         text = (
-            f"The {count} {kind}s{given} reach {value_text(score['value'], metric)} {metric} on "
+            f"The {count} {role}s{given} reach {value_text(score['value'], metric)} {metric} on "
             f"their own test samples (mean over clients, standard deviation "
             f"{number_text(score['std'], metric)}{unit}); the worst is client {name}{whose} with "
             f"{value_text(worst, metric)}."
         )
-    return Sentence(f"{kind.capitalize()}s", text)
+    return Sentence(f"{role.capitalize()}s", text)
 
 
 def _shared(found: Evidence) -> Sentence:

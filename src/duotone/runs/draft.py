@@ -145,22 +145,22 @@ def _dataset(given: Data) -> Dataset:
 
 
 def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
-    """Dress the clients: the style of a client is fixed by its place among its kind."""
+    """Dress the clients: the style of a client is fixed by its place among those of its role."""
     if style == "none":
         return Population(dataset, partition)
     kinds = style_kinds(style)
     worn = np.full(len(dataset), -1, np.int64)
     groups: list[str] = []
-    turns = {kind: cycle(kinds_worn_by(style, kind)) for kind in set(partition.kinds)}
+    turns = {role: cycle(kinds_worn_by(style, role)) for role in set(partition.roles)}
     several = len(set(partition.groups)) > 1
     for client in partition:
         holding = partition[client]
-        look = next(turns[holding.kind])
+        look = next(turns[holding.role])
         for rows in (holding.train, holding.val, holding.test):
             worn[rows] = kinds.index(look)
         groups.append(f"{holding.group}+{look}" if several else look)
     styled = apply_style(dataset, style, worn, seed=seed)
     dressed = Partition(
-        partition.clients, groups, partition.kinds, partition.rows, partition.offsets
+        partition.clients, groups, partition.roles, partition.rows, partition.offsets
     )
     return Population(styled, dressed)

@@ -14,13 +14,24 @@ from typing import Protocol
 
 import polars as pl
 
-from duotone.evaluation.clients import Row, Serving, choose_clients, evaluate
-from duotone.evaluation.concepts import concept_sheet
-from duotone.evaluation.curve import newcomer_curve
-from duotone.evaluation.metrics import DIRECTIONS
-from duotone.evaluation.separation import separation_scores
-from duotone.evaluation.sheets import Sheet, sample_tiles
-from duotone.evaluation.summary import (
+from duotone.federation.backends import Backend
+from duotone.federation.election import vote
+from duotone.federation.engine import (
+    RoundResult,
+    Start,
+    federate,
+    size_in_bytes,
+)
+from duotone.federation.protocols import Generates, Monitors, Warns
+from duotone.federation.serving import Serving
+from duotone.federation.store import FolderStore, Shelf
+from duotone.measures.clients import Row, choose_clients, evaluate
+from duotone.measures.concepts import concept_sheet
+from duotone.measures.curve import newcomer_curve
+from duotone.measures.metrics import DIRECTIONS
+from duotone.measures.separation import separation_scores
+from duotone.measures.sheets import Sheet, sample_tiles
+from duotone.measures.summary import (
     Score,
     best_validation,
     headline,
@@ -29,16 +40,6 @@ from duotone.evaluation.summary import (
     selected_round,
     summarise,
 )
-from duotone.evaluation.vote import vote
-from duotone.federation.backends import Backend
-from duotone.federation.engine import (
-    RoundResult,
-    Start,
-    federate,
-    size_in_bytes,
-)
-from duotone.federation.protocols import Generates, Monitors, Warns
-from duotone.federation.store import FolderStore, Shelf
 from duotone.runs.backend import make_backend
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
@@ -295,7 +296,7 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
             result.info.round,
             client,
             partition[client].group,
-            partition[client].kind,
+            partition[client].role,
             "shared",
             name,
             value,
@@ -314,10 +315,10 @@ def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
     """Return the mean headline metric of members and newcomers."""
     metric = headline(row.metric for row in rows)
     scores: dict[str, float] = {}
-    for kind in ("member", "newcomer"):
-        values = [row.value for row in rows if row.metric == metric and row.kind == kind]
+    for role in ("member", "newcomer"):
+        values = [row.value for row in rows if row.metric == metric and row.role == role]
         if values:
-            scores[f"{kind}.{metric}"] = sum(values) / len(values)
+            scores[f"{role}.{metric}"] = sum(values) / len(values)
     return scores
 
 
@@ -326,7 +327,7 @@ def _selection(
 ) -> tuple[tuple[int, float] | None, bool]:
     """Return the best round so far by members' validation scores, and whether it is this one."""
     metric = headline(row.metric for row in rows)
-    values = [r.value for r in rows if r.metric == f"val_{metric}" and r.kind == "member"]
+    values = [r.value for r in rows if r.metric == f"val_{metric}" and r.role == "member"]
     if not values:
         return best, False
     value = mean_validation(values)

@@ -40,15 +40,15 @@ from PIL import Image
 from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
 from duotone.errors import CheckpointError, ConfigError, RunError
-from duotone.evaluation.clients import Row
-from duotone.evaluation.concepts import Concepts
-from duotone.evaluation.generation import GenerationResult
-from duotone.evaluation.restyle import RestyleResult
-from duotone.evaluation.sheets import Images, Sheet
-from duotone.evaluation.swap import SwapResult
 from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
+from duotone.measures.clients import Row
+from duotone.measures.concepts import Concepts
+from duotone.measures.generation import GenerationResult
+from duotone.measures.restyle import RestyleResult
+from duotone.measures.sheets import Images, Sheet
+from duotone.measures.swap import SwapResult
 
 FORMAT = 1
 _FREE = ("data", "backend", "workers")

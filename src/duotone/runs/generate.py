@@ -10,11 +10,11 @@ import torch
 
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError, RunError, UnknownNameError
-from duotone.evaluation.generation import asks_labels, generated, known_labels, own_labels
-from duotone.evaluation.sheets import pixels
 from duotone.federation.backends import ClientTask
 from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
+from duotone.measures.generation import asks_labels, generated, known_labels, own_labels
+from duotone.measures.sheets import pixels
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duotone.data import apply_style, load_dataset, style_kinds
-from duotone.evaluation.judges import Judges, train_judges
+from duotone.measures.judges import Judges, train_judges
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.runs.plan import Plan
 from duotone.seeding import stream
@@ -56,7 +56,7 @@ def judges_of_newcomers(plan: Plan, judges: Judges) -> Judges:
     clients have no style but themselves there is nothing to learn about a newcomer's.
     """
     partition = plan.population.partition
-    newcomers = [client for client in partition.of_kind("newcomer") if partition.size(client)]
+    newcomers = [client for client in partition.of_role("newcomer") if partition.size(client)]
     styles = {judges.style_of[client] for client in newcomers if judges.style_of[client] != client}
     if styles <= set(judges.styles):
         return judges

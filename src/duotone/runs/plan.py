@@ -78,35 +78,37 @@ def plan_run(
     draft = Draft(values, data, problems)
     base = draft.base
     given = values["method"].pop("name", None)
-    kind = checked(lambda: _method(given))
+    method_class = checked(lambda: _method(given))
     settings: MethodSettings | None = None
-    if kind is not None:
-        owner = f"the method {kind.name!r}"
-        settings, wrong = sifted(kind.Config, values["method"], owner=owner, prefix="method.")
+    if method_class is not None:
+        owner = f"the method {method_class.name!r}"
+        settings, wrong = sifted(
+            method_class.Config, values["method"], owner=owner, prefix="method."
+        )
         problems.add(wrong.values())
     device = checked(lambda: _device(base.device))
     may_build = settings is not None
-    if kind is not None and kind.own_model is not None:
-        checked(lambda: _check_own(kind.own_model, base.model if model is None else model))
+    if method_class is not None and method_class.own_model is not None:
+        checked(lambda: _check_own(method_class.own_model, base.model if model is None else model))
     elif model is None and base.model is not None:
         model = checked(lambda: _model(base.model))
         may_build = may_build and model is not None
     if settings is not None and base.newcomers != "auto":
-        checked(partial(_check_rule, kind, settings, base.newcomers, base.personalise))
+        checked(partial(_check_rule, method_class, settings, base.newcomers, base.personalise))
 
     population = draft.population(problems)
     method: Any = None
     chosen: Any = None
     if population is not None and may_build:
         assert settings is not None
-        population.labelled, population.keeps_unlabelled = base.labels, kind.uses_unlabelled
+        population.labelled, population.keeps_unlabelled = base.labels, method_class.uses_unlabelled
         if model is None:
-            default = "cnn-bn" if population.info.is_image else kind.table_model
-            base = base.model_copy(update={"model": kind.own_model or default})
+            default = "cnn-bn" if population.info.is_image else method_class.table_model
+            base = base.model_copy(update={"model": method_class.own_model or default})
             model = MODELS.load(default)
         elif base.model is None:
             base = base.model_copy(update={"model": model_name(model)})
-        method = kind(settings, as_network(model), device or "cpu")
+        method = method_class(settings, as_network(model), device or "cpu")
         chosen = checked(lambda: _tried(base.personalise, method, population))
     problems.report()
     assert settings is not None
@@ -115,13 +117,13 @@ def plan_run(
     config = base.model_copy(
         update={
             "data": lasting_name(base.data) if data is None else f"{OBJECT}{draft.dataset.name}",
-            "rounds": base.rounds or kind.rounds,
+            "rounds": base.rounds or method_class.rounds,
             "sampled": base.sampled or min(10, len(population.partition.members)),
             "method": {"name": _method_name(given), **settings.model_dump()},
             "partition": {"scheme": draft.scheme, **draft.holding.model_dump()},
         }
     )
-    rules = rules_with(base.personalise, kind.rules(settings))
+    rules = rules_with(base.personalise, method_class.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
     return Plan(config, method, population, rule, chosen, base.workers or available_cores())
 
@@ -130,14 +132,16 @@ def _method(given: type[Method] | str | None) -> type[Method]:
     if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
     check_not_object("method", given)
-    kind = METHODS.load(given) if isinstance(given, str) else given
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
+    method_class = METHODS.load(given) if isinstance(given, str) else given
+    if not (isinstance(method_class, type) and issubclass(method_class, Method)):
         raise ConfigError(
             f"{given!r} is not a method: give a name or a subclass of duotone.Method."
         )
-    if not hasattr(kind, "name"):
-        raise ConfigError(f"The method {kind.__qualname__} has no name; give it one: name = '…'.")
-    return kind
+    if not hasattr(method_class, "name"):
+        raise ConfigError(
+            f"The method {method_class.__qualname__} has no name; give it one: name = '…'."
+        )
+    return method_class
 
 
 def _model(name: str | None) -> Model:
@@ -175,13 +179,13 @@ def _ways(wish: Wish, method: Method, population: Population) -> tuple[Way, ...]
 
 
 def _check_rule(
-    kind: type[Method], settings: MethodSettings, rule: NewcomerRule, wish: Wish
+    method_class: type[Method], settings: MethodSettings, rule: NewcomerRule, wish: Wish
 ) -> None:
-    rules = rules_with(wish, kind.rules(settings))
+    rules = rules_with(wish, method_class.rules(settings))
     if rule not in rules:
         can = " or ".join(rules)
         raise ConfigError(
-            f"The method {kind.name!r} cannot serve newcomers {rule}; it can do {can}. "
+            f"The method {method_class.name!r} cannot serve newcomers {rule}; it can do {can}. "
             "Set newcomers accordingly, or leave it at auto."
         )
 

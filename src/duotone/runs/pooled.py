@@ -17,8 +17,8 @@ import polars as pl
 from duotone.config import RunConfig, validated
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, RunError
-from duotone.evaluation.metrics import DIRECTIONS
-from duotone.evaluation.statistics import (
+from duotone.measures.metrics import DIRECTIONS
+from duotone.measures.statistics import (
     Comparison,
     Pair,
     compare_pairs,
@@ -27,7 +27,7 @@ from duotone.evaluation.statistics import (
     mean_ranks,
     verdict,
 )
-from duotone.evaluation.summary import unit_of
+from duotone.measures.summary import unit_of
 from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
@@ -59,8 +59,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     values["data"] = lasting_name(config.data)  # older runs hold a path as it was given
     method, partition = dict(config.method), dict(config.partition)
     try:
-        kind = METHODS.load(str(method.pop("name")))
-        settings = validated(kind.Config, method, owner="the method")
+        method_class = METHODS.load(str(method.pop("name")))
+        settings = validated(method_class.Config, method, owner="the method")
         values["method"] = {"name": config.method["name"], **settings.model_dump()}
         scheme = str(partition.pop("scheme"))
         values["partition"] = {"scheme": scheme, **resolve_settings(scheme, partition).model_dump()}
@@ -163,8 +163,8 @@ def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str,
         "entries": [_entry_results(entry) for entry in entries],
         "comparisons": _comparisons(with_runs, reference, metric) if metric else [],
         "mean_ranks": {
-            f"{kind}.{metric}": mean_ranks(_values(with_runs, kind, metric), DIRECTIONS[metric])
-            for kind in ("member", "newcomer")
+            f"{role}.{metric}": mean_ranks(_values(with_runs, role, metric), DIRECTIONS[metric])
+            for role in ("member", "newcomer")
             if metric
         },
     }
@@ -199,7 +199,7 @@ def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, 
     return result
 
 
-def _values(entries: Sequence[Entry], kind: str, metric: str) -> dict[str, dict[Pair, float]]:
+def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[Pair, float]]:
     """Return for each entry what each client of each seed reached in the last round."""
     values: dict[str, dict[Pair, float]] = {}
     for entry in entries:
@@ -207,7 +207,7 @@ def _values(entries: Sequence[Entry], kind: str, metric: str) -> dict[str, dict[
         for run in entry.runs:
             last = run.metrics.filter(
                 (pl.col("round") == run.summary["rounds"])
-                & (pl.col("kind") == kind)
+                & (pl.col("kind") == role)
                 & (pl.col("metric") == metric)
             )
             for client, value in last.select("client", "value").iter_rows():
@@ -219,13 +219,13 @@ def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[
     """Compare each entry with the reference; p is corrected for all that is compared here."""
     direction = DIRECTIONS[metric]
     found: list[tuple[str, str, Comparison]] = []
-    for kind in ("member", "newcomer"):
-        values = _values(entries, kind, metric)
+    for role in ("member", "newcomer"):
+        values = _values(entries, role, metric)
         for name, own in values.items():
             if name != reference:
                 comparison = compare_pairs(own, values.get(reference, {}), direction)
                 if comparison is not None:
-                    found.append((name, f"{kind}.{metric}", comparison))
+                    found.append((name, f"{role}.{metric}", comparison))
     corrected = holm([comparison.p for _, _, comparison in found])
     return [
         {

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from duotone.data.dataset import Array
 from duotone.errors import ConfigError
-from duotone.evaluation.attackers import SHOWN
-from duotone.evaluation.decoding import choose_holders
-from duotone.evaluation.exposure import Exposure, exposure
-from duotone.evaluation.judges import train_judges
-from duotone.evaluation.sheets import pixels
-from duotone.evaluation.stylists import find_stylists, own_styles, put_on, restyles, taken_off
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.method import Method
+from duotone.measures.attackers import SHOWN
+from duotone.measures.decoding import choose_holders
+from duotone.measures.exposure import Exposure, exposure
+from duotone.measures.judges import train_judges
+from duotone.measures.sheets import pixels
+from duotone.measures.stylists import find_stylists, own_styles, put_on, restyles, taken_off
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs import Run, RunFolder

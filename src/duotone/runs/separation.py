@@ -8,27 +8,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from duotone.data.dataset import Array
-from duotone.evaluation.attackers import SHOWN
-from duotone.evaluation.clients import Row, Serving
-from duotone.evaluation.concepts import (
+from duotone.federation.backends import Backend
+from duotone.federation.backends.serial import Serial, one_thread
+from duotone.federation.engine import ClientStates, MemoryStates, federate
+from duotone.federation.protocols import Decodes, FindsConcepts, Generates
+from duotone.federation.serving import Serving
+from duotone.measures.attackers import SHOWN
+from duotone.measures.clients import Row
+from duotone.measures.concepts import (
     Concepts,
     concept_scores,
     domain_shares,
     find_concepts,
 )
-from duotone.evaluation.decoding import choose_holders, encode_holders
-from duotone.evaluation.generation import GenerationResult, asks_labels, generation_scores
-from duotone.evaluation.judges import train_judges
-from duotone.evaluation.latents import collect_latents
-from duotone.evaluation.restyle import RestyleResult, restyle_scores
-from duotone.evaluation.sheets import Sheet, draw_sheets, generation_sheets, restyle_sheet
-from duotone.evaluation.stylists import find_stylists, restyles
-from duotone.evaluation.summary import Score
-from duotone.evaluation.swap import SwapResult, swap_scores
-from duotone.federation.backends import Backend
-from duotone.federation.backends.serial import Serial, one_thread
-from duotone.federation.engine import ClientStates, MemoryStates, federate
-from duotone.federation.protocols import Decodes, FindsConcepts, Generates
+from duotone.measures.decoding import choose_holders, encode_holders
+from duotone.measures.generation import GenerationResult, asks_labels, generation_scores
+from duotone.measures.judges import train_judges
+from duotone.measures.latents import collect_latents
+from duotone.measures.restyle import RestyleResult, restyle_scores
+from duotone.measures.sheets import Sheet, draw_sheets, generation_sheets, restyle_sheet
+from duotone.measures.stylists import find_stylists, restyles
+from duotone.measures.summary import Score
+from duotone.measures.swap import SwapResult, swap_scores
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs.backend import make_backend
@@ -39,7 +40,7 @@ from duotone.runs.judging import (
     lacks_labels,
 )
 from duotone.runs.plan import Plan
-from duotone.types import Kind
+from duotone.types import Role
 
 CONTROL_ROUNDS = 5
 """Rounds of the plain FedAvg whose features stand beside a method's local codes."""
@@ -57,7 +58,7 @@ def measure_latents(
     latents = collect_latents(plan.method, serving, clients, population, states, backend, samples)
     clients = list(dict.fromkeys(latents["client"].tolist()))  # those that could be encoded
     holdings = [population.partition[client] for client in clients]
-    groups = [holding.group for holding in holdings if holding.kind == "member"]
+    groups = [holding.group for holding in holdings if holding.role == "member"]
     if latents["local"].shape[1] and 1 < len(set(groups)) < len(groups):
         latents["fedavg"] = _fedavg_features(plan, clients)
     return latents
@@ -69,14 +70,14 @@ def _fedavg_features(plan: Plan, clients: Sequence[str]) -> Array:
     Means of almost any features tell groups apart; only what goes beyond these says something about
     a method.
     """
-    kind = METHODS.load("fedavg")
-    method = kind(kind.Config(), plan.method.network, plan.method.device)
+    control = METHODS.load("fedavg")
+    method = control(control.Config(), plan.method.network, plan.method.device)
     config, population, states = plan.config, plan.population, MemoryStates()
     assert config.rounds is not None
     # FedAvg cannot learn from samples without a label, which the run's own method may use.
     labelled = Population(population.dataset, population.partition, labelled=population.labelled)
-    control = replace(plan, method=method, population=labelled)
-    with make_backend(control, lambda line: None) as backend:
+    short = replace(plan, method=method, population=labelled)
+    with make_backend(short, lambda line: None) as backend:
         *_, last = federate(
             method,
             labelled,
@@ -180,7 +181,7 @@ def measure_concepts(
 def separation_rows(scores: dict[str, Score], round: int) -> list[Row]:
     """Return scores over many clients as rows of the tidy table; they belong to no single one."""
 
-    def kind(name: str) -> Kind:
+    def role(name: str) -> Role:
         return "newcomer" if name.endswith("newcomers") else "member"
 
     def part(name: str) -> str:
@@ -188,6 +189,6 @@ def separation_rows(scores: dict[str, Score], round: int) -> list[Row]:
         return next((part for part in ("shared", "local") if head.endswith(part)), "both")
 
     return [
-        Row(round, "", "", kind(name), part(name), name, score.value)
+        Row(round, "", "", role(name), part(name), name, score.value)
         for name, score in scores.items()
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duotone.evaluation.clients import Serving
-from duotone.evaluation.vote import Election
+from duotone.federation.election import Election
 from duotone.federation.engine import before_first_round
+from duotone.federation.serving import Serving
 from duotone.federation.store import CommittedRound
 from duotone.runs.plan import Plan
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from duotone.errors import DuotoneError, TrainingError
-from duotone.evaluation.metrics import DIRECTIONS, Direction
 from duotone.files import disk_errors
+from duotone.measures.metrics import DIRECTIONS, Direction
 from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
 from duotone.runs.execute import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from duotone.evaluation.metrics import is_share
+from duotone.measures.metrics import is_share
 from duotone.words import RULES
 
 NOTHING = "–"
@@ -66,7 +66,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
     """
     metric = str(results["headline"])
     shown = (metric,) if brief else _SHOWN[metric]
-    columns = [(kind, name) for kind in ("member", "newcomer") for name in shown]
+    columns = [(role, name) for role in ("member", "newcomer") for name in shown]
     searched = any(entry.get("chosen") for entry in results["entries"])
     rows: list[tuple[str, ...]] = []
     for entry in results["entries"]:
@@ -78,8 +78,8 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
                 *([choice_text(entry["chosen"] or {}) or NOTHING] if searched else []),
                 ", ".join(map(str, entry["seeds"])) or NOTHING,
                 *(
-                    _cell(scores.get(f"{kind}.{name}"), name, name == metric)
-                    for kind, name in columns
+                    _cell(scores.get(f"{role}.{name}"), name, name == metric)
+                    for role, name in columns
                 ),
                 given,
             )
@@ -91,7 +91,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
             "entry",
             *(["chosen"] if searched else []),
             "seeds",
-            *(f">{kind}s {_CALLED.get(name, name)}{unit}" for kind, name in columns),
+            *(f">{role}s {_CALLED.get(name, name)}{unit}" for role, name in columns),
             "newcomers give",
         ),
         tuple(rows),

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from duotone.errors import ConfigError
-from duotone.evaluation.clients import Serving
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.personalise import Personalisation
+from duotone.federation.serving import Serving
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.concept_layer import FLOOR, ConceptLinear
 from duotone.methods.concepts.fedvc import (

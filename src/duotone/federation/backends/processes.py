@@ -50,7 +50,7 @@ class Processes(Backend):
         self._children: dict[Connection, subprocess.Popen[bytes]] = {}
         self._waiting: list[Connection] = []
         self._shared, layout = share(population.arrays())
-        self._welcome = (method, self._shared, layout, population.labels())
+        self._welcome = (method, self._shared, layout, population.form())
         population.adopt(attach(self._shared, layout))
         try:
             for _ in range(workers):

@@ -29,6 +29,8 @@ the slope still has the wrong sign though the error is small already.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,10 +38,8 @@ from torch.nn import functional
 from duotone.errors import ConfigError
 from duotone.federation.local import train
 from duotone.federation.method import Method, MethodSettings
-from duotone.networks.reading import find_head, head_inputs
+from duotone.networks.reading import find_head, head_inputs, in_batches
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
-
-_BATCH = 100
 
 
 class PrivateBiasConfig(MethodSettings):
@@ -131,6 +131,6 @@ class PrivateBias(Method):
         if self.config.centred:
             head = find_head(model, self.config.head)
             assert isinstance(head, CentredLinear)
-            parts = [head_inputs(model, head, x) for x in torch.split(data.x, _BATCH)]
-            head.move(torch.cat(parts).mean(dim=0))
+            given = in_batches(partial(head_inputs, model, head), data.x)
+            head.move(given.mean(dim=0))
         return model

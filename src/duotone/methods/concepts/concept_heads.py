@@ -12,8 +12,7 @@ from torch.nn import functional
 from duotone.federation.local import train
 from duotone.federation.method import MethodSettings, stored
 from duotone.methods.concepts.concept_layer import ConceptLinear
-from duotone.methods.concepts.hidden import BATCH
-from duotone.networks.reading import seen_by
+from duotone.networks.reading import BATCH, seen_by
 from duotone.types import ClientData, Params, RoundInfo
 
 

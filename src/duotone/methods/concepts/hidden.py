@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.networks.reading import head_inputs
-
-BATCH = 100
+from duotone.networks.reading import head_inputs, in_batches
 
 
 def layer_after(model: nn.Module, wanted: str | None) -> str:
@@ -54,5 +52,4 @@ def replace_layer(model: nn.Module, name: str, new: nn.Module) -> None:
 def hidden_vectors(model: nn.Module, layer: nn.Module, x: Tensor) -> Tensor:
     """Return what a layer is given for all samples, one vector per row, in evaluation mode."""
     model.eval()
-    batches = [head_inputs(model, layer, part).flatten(1) for part in torch.split(x, BATCH)]
-    return torch.cat(batches)
+    return in_batches(lambda part: head_inputs(model, layer, part).flatten(1), x)

@@ -1,0 +1,116 @@
+"""Attackers: networks that try to say whose a sample is.
+
+One learns from real samples. Another knows the method and learns from re-styled ones, whose source
+it is told. What labels alone tell is a guess that needs no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from duotone.federation.backends.serial import one_thread
+from duotone.federation.method import Method
+from duotone.measures.judges import judging_network
+from duotone.measures.stylists import Stylist, drawn_as
+from duotone.networks.reading import BATCH
+from duotone.partition.partition import Population
+from duotone.seeding import derive, stream
+from duotone.types import DataInfo
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+SHOWN = 6000
+"""Training samples of all clients together, or of all pairs, that an attacker learns from."""
+_STEPS, _BATCH, _LR = 240, 64, 3e-3
+
+
+def train_attacker(
+    x: Tensor, source: Numbers, info: DataInfo, seed: int, name: str, *, turns: int = 1
+) -> nn.Module:
+    """Train a network that says whose a sample is; every source is shown to it as often.
+
+    Args:
+        x: Samples.
+        source: Of each the number of the client it comes from.
+        info: The form of the samples.
+        seed: Of weights and batches.
+        name: Of the random streams.
+        turns: How many times as long as usual it learns.
+    """
+    steps = turns * _STEPS
+    sources, counts = np.unique(source, return_counts=True)
+    share = np.zeros(int(sources.max()) + 1)
+    share[sources] = 1 / (len(sources) * counts)
+    drawn = stream(seed, "attacker", name).choice(
+        len(source), size=(steps, _BATCH), p=share[source]
+    )
+    truth = torch.from_numpy(source)
+    with torch.random.fork_rng(devices=[]), one_thread():
+        torch.manual_seed(derive(seed, "attacker", name, "network"))
+        network = judging_network(info.shape, len(share))
+        optimizer = torch.optim.Adam(network.parameters(), _LR)
+        for step, batch in enumerate(drawn):
+            optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
+            loss = functional.cross_entropy(network(x[batch]), truth[batch])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return network.eval()
+
+
+@torch.inference_mode()
+def named_source(attacker: nn.Module, x: Tensor) -> Numbers:
+    """Return the number of the client that an attacker takes each sample for."""
+    with one_thread():
+        found: Numbers = torch.cat(
+            [attacker(part).argmax(1) for part in torch.split(x, BATCH)]
+        ).numpy()
+    return found
+
+
+def guessed_source(labels: Sequence[Numbers], asked: Numbers) -> Numbers:
+    """Return whose samples are, as far as their labels alone tell.
+
+    Args:
+        labels: For each client the labels of its training samples.
+        asked: Labels of the samples in question.
+    """
+    classes = 1 + max(int(found.max(initial=0)) for found in (*labels, asked))
+    shares = [np.bincount(found, minlength=classes) / max(1, len(found)) for found in labels]
+    guess: Numbers = np.argmax(np.stack(shares), axis=0)[asked]
+    return guess
+
+
+def attacker_by_originals(
+    stylists: Sequence[Stylist], population: Population, seed: int, *, turns: int = 1
+) -> nn.Module:
+    """Train an attacker on real training samples."""
+    parts = [
+        population.data(stylist.client).first(SHOWN // len(stylists)).x for stylist in stylists
+    ]
+    source = np.repeat(np.arange(len(parts)), [len(x) for x in parts])
+    return train_attacker(torch.cat(parts), source, population.info, seed, "real", turns=turns)
+
+
+def attacker_by_restyled(
+    method: Method,
+    sources: Sequence[Stylist],
+    targets: Sequence[Stylist],
+    info: DataInfo,
+    seed: int,
+) -> nn.Module:
+    """Train an attacker on training samples that were re-styled, and whose source it is told."""
+    parts: list[Tensor] = []
+    for target in targets:
+        model = method.load(target.params, info).eval()
+        parts += [drawn_as(method, model, source, target, "train", seed) for source in sources]
+    numbers = np.tile(np.arange(len(sources)), len(targets))
+    source = np.repeat(numbers, [len(x) for x in parts])
+    return train_attacker(torch.cat(parts), source, info, seed, "informed", turns=2)

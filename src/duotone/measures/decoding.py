@@ -1,0 +1,113 @@
+"""Clients as holders of a model that decodes, with codes of some of their samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.engine import ClientStates
+from duotone.federation.method import Method, stored
+from duotone.federation.protocols import Decodes
+from duotone.federation.serving import Serving, by_client
+from duotone.measures.clients import EncodeJob
+from duotone.measures.judges import FloatArray, Judges
+from duotone.networks.reading import BATCH
+from duotone.partition.partition import Partition, Population
+from duotone.seeding import stream
+from duotone.types import Latents, Params, Role
+
+Codes: TypeAlias = NDArray[np.float32]
+
+_MEMBERS, _NEWCOMERS = 8, 4
+SAMPLES = 64
+"""Test samples of each client whose codes are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeJob:
+    """Encode a client's first test samples, and hand over the model that did it.
+
+    The model is needed again to decode codes of others, and to get a newcomer's may take training.
+    """
+
+    serving: Serving
+    samples: int
+
+    def __call__(
+        self, method: Method, population: Population, task: ClientTask
+    ) -> tuple[Params, Codes, Codes]:
+        """Return parameters, shared codes and local codes."""
+        encode = EncodeJob(self.serving, self.samples, splits=("test",))
+        codes = encode(method, population, task)
+        used = method.module(self.serving.info.data).state_dict()
+        params = {name: stored(tensor) for name, tensor in used.items()}
+        return params, codes["shared/test"], codes["local/test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A client with its model, its codes, and what is true of the samples behind them."""
+
+    client: str
+    role: Role
+    style: str
+    params: Params
+    shared: Codes
+    local: Codes
+    truth: dict[str, FloatArray]
+
+
+def choose_holders(
+    partition: Partition, style_of: Mapping[str, str], seed: int, members: int = _MEMBERS
+) -> list[str]:
+    """Return some members and newcomers that have test samples, of as many styles as possible."""
+    chosen: list[str] = []
+    most: dict[Role, int] = {"member": members, "newcomer": _NEWCOMERS}
+    for role, limit in most.items():
+        clients = [client for client in partition.of_role(role) if partition.size(client, "test")]
+        order = stream(seed, "swap", "clients", role).permutation(len(clients)).tolist()
+        # A second client of a style only after the first of every style.
+        turns: Counter[str] = Counter()
+        turn_of: dict[int, int] = {}
+        for position in order:
+            style = style_of[clients[position]]
+            turn_of[position] = turns[style]
+            turns[style] += 1
+        taken = sorted(order, key=turn_of.__getitem__)[:limit]
+        chosen += [clients[position] for position in sorted(taken)]
+    return chosen
+
+
+def encode_holders(
+    chosen: Sequence[str],
+    judges: Judges,
+    serving: Serving,
+    population: Population,
+    states: ClientStates,
+    backend: Backend,
+) -> list[Holder]:
+    """Get the models and codes of some clients, with what the judges hold to be true of them."""
+    served = by_client(ServeJob(serving, SAMPLES), chosen, population, states, backend)
+    holders: list[Holder] = []
+    for client, (params, shared, local) in served.items():
+        holding = population.partition[client]
+        truth = judges.truth(population, client, holding.test[:SAMPLES])
+        style = judges.style_of[client]
+        holders.append(Holder(client, holding.role, style, params, shared, local, truth))
+    return holders
+
+
+@torch.inference_mode()
+def decode_codes(method: Decodes, model: nn.Module, shared: Codes, local: Codes) -> Tensor:
+    """Return the samples that pairs of codes stand for."""
+    parts = [torch.from_numpy(codes).to(method.device) for codes in (shared, local)]
+    batches = zip(*(torch.split(codes, BATCH) for codes in parts), strict=True)
+    return torch.cat([method.decode(model, Latents(*batch)).cpu() for batch in batches])
