@@ -19,7 +19,7 @@ from duotone.federation.engine import federate
 from duotone.federation.method import MethodSettings
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore
-from duotone.measures.clients import choose_clients, evaluate
+from duotone.measures.evaluation import choose_clients, evaluate
 from duotone.networks.classifiers import cnn
 from workloads import WORKERS, LocalHead, make_population
 

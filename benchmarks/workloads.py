@@ -28,7 +28,7 @@ from duotone.federation.local import Loss, task_loss, train
 from duotone.federation.method import Method, MethodSettings
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore
-from duotone.measures.clients import evaluate
+from duotone.measures.evaluation import evaluate
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import cnn
 from duotone.partition.partition import Holding, Partition, Population

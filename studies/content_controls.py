@@ -22,12 +22,12 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from duotone.federation.backends import ClientTask
 from duotone.measures.judges import train_judges
-from duotone.measures.probes import train_probes
+from duotone.measures.probe_networks import train_probes
 from duotone.measures.questions import Question
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL
 from duotone.runs import load_run, plan_run
-from duotone.runs.serving import last_serving
+from duotone.runs.last_round import last_serving
 from duotone.types import Latents, Params
 
 HANDWRITTEN, RENDERED = CLIENTS = ("mnist-0", "rendered-digits-0")

@@ -28,18 +28,19 @@ from torch.nn.functional import cross_entropy
 
 import duotone
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.choice import make_backend
 from duotone.federation.engine import before_first_round
 from duotone.federation.protocols import Decodes
 from duotone.federation.serving import Serving
 from duotone.measures.decoding import choose_holders, encode_holders
 from duotone.measures.judges import train_judges
-from duotone.measures.sheets import Images, manifold_sheet, pixels
+from duotone.measures.maps import code_maps
+from duotone.measures.sheet import Images, pixels
+from duotone.measures.sheets import manifold_sheet
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL, pushed
-from duotone.report.maps import code_maps
 from duotone.runs import load_run, plan_run
-from duotone.runs.backend import make_backend
-from duotone.runs.serving import last_serving
+from duotone.runs.last_round import last_serving
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

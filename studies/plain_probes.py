@@ -21,11 +21,11 @@ from sklearn.linear_model import LogisticRegression
 
 from duotone.data import load_dataset
 from duotone.federation.backends import ClientTask
-from duotone.measures.probes import Scaling
+from duotone.measures.probe_networks import Scaling
 from duotone.methods.padpaf.padpaf import PaDPaF
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.runs import load_run, plan_run
-from duotone.runs.serving import last_serving
+from duotone.runs.last_round import last_serving
 from duotone.types import ClientData
 
 IMAGES = 2000

@@ -12,7 +12,8 @@ from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, Start, TrainJob, federate
 from duotone.federation.serving import Serving
-from duotone.measures.clients import EncodeJob, EvaluateJob
+from duotone.measures.codes import EncodeJob
+from duotone.measures.evaluation import EvaluateJob
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network

@@ -15,7 +15,7 @@ from federations import make_population
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.serving import Serving
-from duotone.measures.clients import evaluate
+from duotone.measures.evaluation import evaluate
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 

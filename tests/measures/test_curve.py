@@ -5,13 +5,14 @@ from itertools import combinations
 
 import pytest
 from federations import make_population
+from scenes import make_scene
 
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.serving import Serving
 from duotone.federation.store import Shelf
-from duotone.measures.clients import evaluate
 from duotone.measures.curve import curve_points, newcomer_curve
+from duotone.measures.evaluation import evaluate
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 
@@ -92,8 +93,11 @@ def curve_of(name, shots, *, rule=None, shots_of_last=None, shelf=None):
     backend = Watched(Serial(method, population))
     rows = evaluate(serving, list(population.partition), population, states, backend)
     backend.asked.clear()
-    curve = newcomer_curve(method, serving, shots, rows, population, states, backend)
-    return method, rows, curve, backend.asked
+    scene = make_scene(
+        method, population, serving, states=states, backend=backend, rows=rows, curve=shots
+    )
+    curve = newcomer_curve(scene, scene.last("newcomer"))
+    return method, rows, [row for point in curve.values() for row in point], backend.asked
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -28,7 +28,7 @@ from duotone.measures.factor_tables import (
     part_scores,
 )
 from duotone.measures.questions import Question, question
-from duotone.measures.summary import Score
+from duotone.measures.score import Score
 
 
 def test_mig_worked_by_hand():

@@ -6,28 +6,17 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from scenes import make_scene
 from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted
 from duotone.federation.backends import ClientTask
-from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Method, MethodSettings
 from duotone.federation.protocols import Generates
 from duotone.federation.serving import Serving
-from duotone.measures.generation import (
-    GRID,
-    OWN,
-    ROW,
-    GenerateJob,
-    _distances,
-    asked_labels,
-    chance_agreement,
-    effective_classes,
-    frechet_distance,
-    generation_scores,
-    known_labels,
-)
+from duotone.measures.agreement import chance_agreement, effective_classes, frechet_distance
+from duotone.measures.drawing import GRID, OWN, ROW, GenerateJob, asked_labels, known_labels
+from duotone.measures.generated import _distances, generation_scores
 from duotone.measures.judges import train_judges
 from duotone.measures.sheets import generation_sheets
 from duotone.methods.baselines.fedavg import FedAvg
@@ -209,8 +198,7 @@ def scored(kind: type[Method], clients: Population | None = None):
     info = RoundInfo(1, 1, 0, clients.info)
     serving = Serving(method.start(info), info, "label-free")
     judges = judges_of(clients)
-    backend = Serial(method, clients)
-    return generation_scores(method, judges, serving, clients, MemoryStates(), backend)
+    return generation_scores(make_scene(method, clients, serving), judges)
 
 
 def test_a_method_that_draws_can_be_told_from_one_that_does_not():

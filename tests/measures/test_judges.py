@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 
 from duotone.data.dataset import Dataset
 from duotone.data.planted import planted_table
-from duotone.measures.judges import (
-    Agreement,
-    Trait,
-    agreement,
-    measured,
-    styles_of,
-    train_judges,
-)
+from duotone.measures.agreement import Agreement, agreement, measured
+from duotone.measures.judges import Trait, styles_of, train_judges
 from duotone.partition.build import build_partition
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.seeding import stream

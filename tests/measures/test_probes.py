@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
-from duotone.measures.probes import (
-    Scaling,
+from duotone.measures.probe_networks import Scaling, train_linear, train_probes
+from duotone.measures.questions import (
+    Question,
     answer_blindly,
     answer_by_label,
     bootstrap_counts,
+    draw_rows,
     plain_score,
+    question,
     score_answers,
-    train_linear,
-    train_probes,
 )
-from duotone.measures.questions import Question, draw_rows, question
 
 
 def halves(codes, columns, train=None):

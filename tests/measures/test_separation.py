@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scenes import separation_scores
 from threadpoolctl import threadpool_limits
 
 from duotone.data.planted import planted, planted_table
-from duotone.measures.separation import separation_scores
 
 PLANTED = {"planted": planted, "planted-table": planted_table}
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import pytest
+from scenes import separation_scores
 
-from duotone.measures.judges import agreement, measured
+from duotone.errors import RunError
+from duotone.measures.agreement import agreement, measured
 from duotone.measures.metrics import DIRECTIONS, UNITS
-from duotone.measures.probes import bootstrap_counts, score_answers
-from duotone.measures.questions import question
-from duotone.measures.separation import separation_scores
-from duotone.measures.summary import Score, unit_of
+from duotone.measures.questions import bootstrap_counts, question, score_answers
+from duotone.measures.score import Key, Score, read_scores, scores_json
 from duotone.seeding import stream
 from duotone.types import Unit
 
@@ -28,8 +29,11 @@ def test_every_unit_is_documented():
 
 
 def test_the_unit_is_written_beside_the_value():
-    score = Score.over([0.5, 1.0], "higher", "share").as_json()
-    assert score == {"value": 0.75, "std": 0.25, "direction": "higher", "n": 2, "unit": "share"}
+    score = Score.over([0.5, 1.0], "higher", "share")
+    written = scores_json({Key("accuracy", "accuracy"): score})["member.accuracy"]
+    expected = {"value": 0.75, "std": 0.25, "direction": "higher", "n": 2, "unit": "share"}
+    assert written.items() >= expected.items()
+    assert "low" not in written
 
 
 def test_a_probe_that_is_never_right_is_still_a_share():
@@ -81,13 +85,34 @@ def test_scores_of_codes_have_units():
         assert units[name] == unit, name
 
 
-def test_old_runs_without_units_are_not_guessed_at():
+def test_a_summary_says_of_every_score_what_it_is_made_of():
+    key = Key("probe", "client", part="shared", variant="control")
+    scores = {key: Score(0.4, 0.1, "reference", 9, "share", 0.3, 0.5)}
+    content = scores_json(scores)
+    facts = {"measure": "probe", "question": "client", "part": "shared", "variant": "control"}
+    assert content["probe.client_from_shared.control"].items() >= facts.items()
+    (again,) = read_scores(json.loads(json.dumps(content)))
+    assert (again, again.facts()) == (key, key.facts())
+    assert read_scores(content)[key] == scores[key]
+
+
+def test_scores_of_an_earlier_version_are_refused_with_a_clear_line():
     old = {"value": 0.2, "std": 0.0, "direction": "higher", "n": 4}
-    names = ["member.accuracy", "member.worst.selected", "newcomer.accuracy@5", "member.loss"]
-    names += ["probe.client_from_local.linear", "probe.label_from_shared", "probe.phase_from_local"]
-    scores = {name: {**old, "value": 0.0} for name in [*names, "probe.phase_from_local.chance"]}
-    units = [unit_of(name, scores) for name in names]
-    assert units == ["share", "share", "share", "nats", "share", "share", "number"]
-    regression = dict.fromkeys(["member.mse", "probe.label_from_shared"], old)
-    assert unit_of("probe.label_from_shared", regression) == "number"
-    assert unit_of("member.mse", {"member.mse": {**old, "unit": "share"}}) == "share"
+    with pytest.raises(RunError, match="earlier version"):
+        read_scores({"member.accuracy": old})
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        (Key("accuracy", "f1", variant="selected", role="newcomer"), "newcomer.f1.selected"),
+        (Key("curve", "accuracy", variant="5", role="newcomer"), "newcomer.accuracy@5"),
+        (Key("probe", "phase", part="local"), "probe.phase_from_local"),
+        (Key("probe", "phase", part="local", role="newcomer"), "probe.phase_from_local.newcomers"),
+        (Key("swap", "label", variant="judge", role="newcomer"), "swap.label.judge.newcomers"),
+        (Key("groups", "", role="newcomer"), "groups.newcomers"),
+    ],
+)
+def test_names_on_disk_are_made_of_keys(key, name):
+    assert key == name
+    assert key.beside(key.variant).facts() == key.facts()

@@ -16,7 +16,7 @@ from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import train_head, turns_so_far
 from duotone.federation.method import MethodSettings
 from duotone.federation.serving import Serving
-from duotone.measures.clients import EvaluateJob
+from duotone.measures.evaluation import EvaluateJob
 from duotone.methods import METHODS
 from duotone.methods.baselines.apfl import APFL
 from duotone.methods.baselines.fedavg import FedAvg

@@ -11,6 +11,7 @@ import pytest
 from made_scores import probe
 
 from duotone.config import RunConfig
+from duotone.measures.score import Key, Score, scores_json
 from duotone.runs import Run, RunFolder
 
 CLIENTS = (("a", "red", "member"), ("b", "blue", "member"), ("c", "red", "newcomer"))
@@ -50,7 +51,14 @@ def latents_of(samples: int = 12, width: int = 3) -> dict[str, np.ndarray]:
 def make_run(tmp_path) -> Callable[..., Run]:
     """Make the folder of a finished run by hand, on data that was given in Python."""
 
-    def make(name: str = "run", *, seed: int = 0, method: str = "fedavg", gain: float = 0.0) -> Run:
+    def make(
+        name: str = "run",
+        *,
+        seed: int = 0,
+        method: str = "fedavg",
+        gain: float = 0.0,
+        more: dict[Key, Score] | None = None,
+    ) -> Run:
         config = RunConfig(
             data="object:arrays",
             model="mlp",
@@ -85,21 +93,16 @@ def make_run(tmp_path) -> Callable[..., Run]:
         accuracies = {"a": [0.5, 0.9], "b": [0.4, 0.7 + gain], "c": [0.2, 0.6]}
         metrics_of(accuracies).write_csv(folder.path / "metrics.csv")
         ends = {"member": [0.9, 0.7 + gain], "newcomer": [0.6]}
-        scores: dict[str, Any] = {
-            f"{kind}.accuracy": {
-                "value": float(np.mean(values)),
-                "std": float(np.std(values)),
-                "direction": "higher",
-                "n": len(values),
-            }
-            for kind, values in ends.items()
+        scores = {
+            Key("accuracy", "accuracy", role=role): Score.over(values, "higher", "share")
+            for role, values in ends.items()
         }
-        scores |= probe("client_from_shared", 0.8, 0.5, 0.6)
-        scores |= probe("client_from_local", 0.95, 0.5, 0.6)
-        scores |= probe("phase_from_local", 0.3, 0.0, 0.1, "R²")
+        scores |= probe("client", "shared", 0.8, 0.5, 0.6)
+        scores |= probe("client", "local", 0.95, 0.5, 0.6)
+        scores |= probe("phase", "local", 0.3, 0.0, 0.1, "R²")
         folder.write_summary(
             {
-                "scores": scores,
+                "scores": scores_json({**scores, **(more or {})}),
                 "headline": "accuracy",
                 "rounds": 2,
                 "selected_round": 2,

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from duotone.federation.method import Part
+from duotone.measures.score import Key, Score
+from duotone.types import Unit
 
 
 def probe(
-    name: str, mlp: float, chance: float, untrained: float, unit: str = "share"
-) -> dict[str, dict[str, Any]]:
+    question: str, part: Part, mlp: float, chance: float, untrained: float, unit: Unit = "share"
+) -> dict[Key, Score]:
     """Return a probe with its references, every interval 0.04 wide."""
-    values = {"": mlp, ".linear": mlp - 0.1, ".control": chance, ".untrained": untrained}
+    key = Key("probe", question, part=part)
+    values = {"": mlp, "linear": mlp - 0.1, "control": chance, "untrained": untrained}
     scores = {
-        f"probe.{name}{suffix}": {
-            "value": value,
-            "std": 0.01,
-            "direction": "lower",
-            "n": 400,
-            "unit": unit,
-            "low": value - 0.02,
-            "high": value + 0.02,
-        }
-        for suffix, value in values.items()
+        key.beside(variant): Score(value, 0.01, "lower", 400, unit, value - 0.02, value + 0.02)
+        for variant, value in values.items()
     }
-    reference = {"value": chance, "std": 0.0, "direction": "reference", "n": 400, "unit": unit}
-    return {**scores, f"probe.{name}.chance": reference}
+    return {**scores, key.beside("chance"): Score(chance, 0.0, "reference", 400, unit)}

@@ -3,21 +3,25 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from scenes import made_score
 
+from duotone.measures.curve import newcomer_figure
+from duotone.measures.holdings import partition_figure
 from duotone.measures.inks import PART, ROLE, SERIES, natural, plain, series
-from duotone.partition.lines import Line
-from duotone.report.figures import (
+from duotone.measures.learning_figures import (
     client_figure,
     group_figure,
     hardest_groups,
     learning_figure,
-    newcomer_figure,
     overlaid_figure,
-    traffic_figure,
 )
-from duotone.report.holdings import partition_figure
-from duotone.report.separation import map_figure, probe_figure, swap_figure
-from duotone.report.tables import probe_table
+from duotone.measures.maps import map_figure
+from duotone.measures.probe_figures import probe_figure
+from duotone.measures.probes import probe_table
+from duotone.measures.score import Key
+from duotone.measures.swaps import swap_figure
+from duotone.measures.traffic import traffic_figure
+from duotone.partition.lines import Line
 
 
 def clients(count: int) -> pl.DataFrame:
@@ -144,9 +148,9 @@ def test_a_curve_for_every_entry():
 
 def test_probes_of_the_two_parts_wear_the_two_inks_beside_their_references():
     scores = {
-        f"probe.client_from_{part}{suffix}": {"value": value, "n": 9, "low": value - 0.1, "high": 1}
+        Key("probe", "client", part=part, variant=v): made_score(value, low=value - 0.1, high=1.0)
         for part, value in (("shared", 0.3), ("local", 0.9))
-        for suffix in ("", ".linear", ".chance", ".control", ".untrained")
+        for v in ("", "linear", "chance", "control", "untrained")
     }
     figure = probe_figure(probe_table(scores))
     by_name = {found.name: found for found in figure.data}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duotone.report.maps import (
+from duotone.measures.maps import (
     choose_rows,
     code_maps,
     comparable,

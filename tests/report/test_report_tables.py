@@ -1,27 +1,27 @@
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 from made_scores import probe
+from scenes import made_score, record_of
 
-from duotone.report.holdings import lines_of_latents
-from duotone.report.representations import (
-    disentanglement_table,
-    generation_table,
-    group_table,
-    probe_numbers,
-    restyle_table,
-    swaps_table,
-)
-from duotone.report.tables import (
-    last_values,
-    learning_curves,
-    ledger,
-    newcomer_points,
-    probe_table,
-    traffic,
-)
+from duotone.measures.accuracy import last_values, learning_curves
+from duotone.measures.curve import Curve
+from duotone.measures.factors import Factors
+from duotone.measures.generation import Generation
+from duotone.measures.groups import Groups
+from duotone.measures.panels import Grid, PlainTable
+from duotone.measures.probes import probe_numbers, probe_table
+from duotone.measures.restyling import Restyling
+from duotone.measures.score import Key
+from duotone.measures.swaps import Swaps
+from duotone.measures.traffic import ledger, traffic
+
+
+def table_of(measure, scores, **tables) -> PlainTable:
+    """Return the first table that a measure shows."""
+    section = measure.section(record_of(scores, tables=tables))
+    return next(block.table for block in section.blocks if isinstance(block, Grid))
 
 
 @pytest.fixture
@@ -60,15 +60,17 @@ def test_the_ledger_adds_up_per_round_and_per_client(metrics):
     assert ledger(metrics).rows() == [("a", 2, 20, 20), ("b", 1, 30, 0)]
 
 
-def test_the_newcomer_curve_keeps_its_order(metrics):
-    assert newcomer_points(metrics, "accuracy")["point"].to_list() == ["5", "all"]
+def test_the_newcomer_curve_keeps_its_order():
+    points = {Key("curve", "accuracy", variant=p, role="newcomer"): made_score(0.5) for p in "5a"}
+    panel = Curve().section(record_of(points)).blocks[0]
+    assert panel.data["point"].to_list() == ["5", "a"]
 
 
-def test_probes_are_read_from_their_names_and_measured_by_r2_where_chance_is_zero():
+def test_probes_are_measured_by_r2_where_they_read_numbers():
     scores = {
-        **probe("phase_from_local", 0.4, 0.0, 0.1, "R²"),
-        **probe("label_from_shared", 0.9, 0.1, 0.5),
-        "member.accuracy": {"value": 1.0, "n": 3},
+        **probe("phase", "local", 0.4, 0.0, 0.1, "R²"),
+        **probe("label", "shared", 0.9, 0.1, 0.5),
+        Key("accuracy", "accuracy"): made_score(1.0),
     }
     table = probe_table(scores)
     assert table["question"].unique(maintain_order=True).to_list() == ["label", "phase"]
@@ -80,65 +82,40 @@ def test_probes_are_read_from_their_names_and_measured_by_r2_where_chance_is_zer
     assert numbers.rows[1][:3] == ("phase from local", "R²", "0.40 [0.38, 0.42]")
 
 
-def test_scores_that_a_run_does_not_have_make_no_table():
-    assert disentanglement_table({}) is None
-    assert group_table({}) is None
+def test_scores_that_a_run_does_not_have_make_no_section():
+    nothing = record_of({})
+    for measure in (Curve(), Factors(), Groups(), Swaps(), Generation(), Restyling()):
+        assert measure.section(nothing) is None
     assert probe_table({}).is_empty()
 
 
 def test_group_scores_stand_beside_plain_fedavg():
     scores = {
-        "groups.nmi": {"value": 0.9},
-        "groups.nmi.fedavg": {"value": 0.8},
-        "groups.ari": {"value": 0.7, "low": 0.6, "high": 0.8},
+        Key("groups", "nmi"): made_score(0.9),
+        Key("groups", "nmi", variant="fedavg"): made_score(0.8),
+        Key("groups", "ari"): made_score(0.7, low=0.6, high=0.8),
     }
-    table = group_table(scores)
-    assert table is not None
+    table = table_of(Groups(), scores)
     assert table.columns == ("score", ">local code", ">plain FedAvg")
     assert table.rows[:2] == (("NMI", "0.90", "0.80"), ("ARI", "0.70 [0.60, 0.80]", "–"))
 
 
 def test_disentanglement_shows_only_what_was_measured():
-    table = disentanglement_table({"dims.mig": {"value": 0.25}, "parts.hsic": {"value": 0.1}})
-    assert table is not None
+    scores = {Key("dims", "mig"): made_score(0.25), Key("parts", "hsic"): made_score(0.1)}
+    table = table_of(Factors(), scores)
     assert (table.columns, table.rows) == (("score", ">dimensions"), (("MIG", "0.25"),))
     assert "HSIC 0.10" in table.note
 
 
-def latents(label: list) -> dict[str, np.ndarray]:
-    return {
-        "client": np.array(["a", "a", "b", "b", "a", "b", "n"]),
-        "group": np.array(["g"] * 7),
-        "kind": np.array(["member"] * 6 + ["newcomer"]),
-        "split": np.array(["train"] * 4 + ["test"] * 2 + ["train"]),
-        "label": np.array(label),
-    }
-
-
-def test_saved_codes_still_know_who_holds_which_labels():
-    lines, heading = lines_of_latents(latents([0, 1, 1, 1, 0, 0, 0]))
-    assert heading == "label"
-    assert [(line.name, line.role) for line in lines] == [
-        ("a", "member"),
-        ("b", "member"),
-        ("n", "newcomer"),
-    ]
-    np.testing.assert_allclose(lines[0].shares, [0.5, 0.5])
-    np.testing.assert_allclose(lines[1].shares, [0, 1])
-    assert lines[0].sizes.tolist() == [2]
-
-
 def test_generated_samples_stand_beside_real_ones_and_chance():
-    assert generation_table({"swap.label": {"value": 1}}) is None
     scores = {
-        "generate.fd": {"value": 30.0},
-        "generate.fd.floor": {"value": 2.0},
-        "generate.own_style": {"value": 0.9, "low": 0.88, "high": 0.92},
-        "generate.own_style.chance": {"value": 0.25},
-        "generate.own_style.newcomers": {"value": 0.8},
+        Key("generate", "fd"): made_score(30.0),
+        Key("generate", "fd", variant="floor"): made_score(2.0),
+        Key("generate", "own_style"): made_score(0.9, low=0.88, high=0.92),
+        Key("generate", "own_style", variant="chance"): made_score(0.25),
+        Key("generate", "own_style", role="newcomer"): made_score(0.8),
     }
-    table = generation_table(scores)
-    assert table is not None
+    table = table_of(Generation(), scores, generate={"clients": []})
     assert table.rows == (
         ("Fréchet distance", "30.00", "2.00", "–", "–"),
         ("own style", "0.90 [0.88, 0.92]", "–", "0.25", "0.80"),
@@ -146,45 +123,35 @@ def test_generated_samples_stand_beside_real_ones_and_chance():
 
 
 def test_re_styled_samples_stand_beside_originals_and_chance():
-    assert restyle_table({"swap.label": {"value": 1}}) is None
     scores = {
-        "restyle.attacker": {"value": 0.1},
-        "restyle.attacker.judge": {"value": 0.9},
-        "restyle.attacker.chance": {"value": 0.2},
-        "restyle.attacker_informed": {"value": 0.7, "low": 0.65, "high": 0.75},
-        "restyle.attacker_informed.newcomers": {"value": 0.8},
+        Key("restyle", "attacker"): made_score(0.1),
+        Key("restyle", "attacker", variant="judge"): made_score(0.9),
+        Key("restyle", "attacker", variant="chance"): made_score(0.2),
+        Key("restyle", "attacker_informed"): made_score(0.7, low=0.65, high=0.75),
+        Key("restyle", "attacker_informed", role="newcomer"): made_score(0.8),
     }
-    table = restyle_table(scores)
+    table = table_of(Restyling(), scores, restyle={"pairs": []})
     assert [row[1:] for row in table.rows] == [
         ("0.10", "0.90", "0.20", "–"),
         ("0.70 [0.65, 0.75]", "–", "–", "0.80"),
     ]
     assert table.note.endswith("Label and style are those of the swaps.")
-    kept = {**scores, "restyle.label_kept": {"value": 0.8}}
-    assert "swaps" not in restyle_table(kept).note
+    kept = {**scores, Key("restyle", "label_kept"): made_score(0.8)}
+    assert "swaps" not in table_of(Restyling(), kept, restyle={"pairs": []}).note
 
 
 def test_a_share_stays_a_share_where_chance_is_nothing():
     """22.5 % accuracy of a probe whose blind guess is never right is no R² of 0.225."""
-    table = probe_table(probe("client_from_shared", 0.225, 0.0, 0.1))
+    table = probe_table(probe("client", "shared", 0.225, 0.0, 0.1))
     assert set(table["measure"]) == {"accuracy"}
     assert probe_numbers(table).rows[0][1:3] == ("accuracy", "22.5 % [20.5, 24.5]")
 
 
-def test_an_old_run_that_does_not_say_what_a_probe_measured_is_shown_as_a_plain_score():
-    scores = probe("phase_from_local", 0.4, 0.0, 0.1)
-    for score in scores.values():
-        del score["unit"]
-    table = probe_table(scores)
-    assert set(table["measure"]) == {"score"}
-    assert probe_numbers(table).rows[0][1:3] == ("score", "0.40 [0.38, 0.42]")
-
-
 def test_swaps_say_what_each_of_them_is_measured_by():
-    value = {"value": 0.5, "std": 0.0, "direction": "higher", "n": 9}
     units = {"phase": "cosine", "shade": "R²", "label": "share"}
-    scores = {f"swap.{name}": {**value, "unit": unit} for name, unit in units.items()}
-    table = swaps_table(scores)
+    scores = {Key("swap", name): made_score(0.5, unit=unit) for name, unit in units.items()}
+    pair = {"content_client": "a", "style_client": "b", "label": 0.5, "style": None}
+    table = table_of(Swaps(), scores, swap={"matrix": [pair]})
     assert [row[:3] for row in table.rows] == [
         ("label", "accuracy", "0.50"),
         ("phase", "cosine", "0.50"),

@@ -1,82 +1,75 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import polars as pl
 import pytest
 from made_scores import probe
+from scenes import made_score, record_of
 
-from duotone.report.compared_verdict import compared_verdict
-from duotone.report.verdict import Evidence, caveats, is_above, leak_words, verdict, worst_client
+from duotone.measures.accuracy import Accuracy, worst_client
+from duotone.measures.measure import Record
+from duotone.measures.probe_words import leak_words
+from duotone.measures.probes import Probes
+from duotone.measures.score import Key
+from duotone.report import compared
+from duotone.report.sections import verdict
 
-NAME = "probe.client_from_shared"
+CLIENT = Key("probe", "client", part="shared")
+SCORES = {
+    Key("accuracy", "accuracy"): made_score(0.8, std=0.05, n=2),
+    Key("accuracy", "accuracy", role="newcomer"): made_score(0.5, n=1),
+    **probe("client", "shared", 0.8, 0.5, 0.6),
+    **probe("client", "local", 0.9, 0.5, 0.6),
+    **probe("label", "local", 0.51, 0.5, 0.6),
+}
+LAST = {
+    "10": ("red", "member", 0.8),
+    "9": ("red", "member", 0.8),
+    "n": ("blue", "newcomer", 0.5),
+}
 
 
-@pytest.fixture
-def evidence() -> Evidence:
-    last = pl.DataFrame(
-        {
-            "client": ["10", "9", "n"],
-            "group": ["red", "red", "blue"],
-            "kind": ["member", "member", "newcomer"],
-            "value": [0.8, 0.8, 0.5],
-        }
-    )
-    return Evidence(
-        scores={
-            "member.accuracy": {"value": 0.8, "std": 0.05, "n": 2},
-            "newcomer.accuracy": {"value": 0.5, "std": 0.0, "n": 1},
-            **probe("client_from_shared", 0.8, 0.5, 0.6),
-            **probe("client_from_local", 0.9, 0.5, 0.6),
-            **probe("label_from_local", 0.51, 0.5, 0.6),
-        },
-        metric="accuracy",
-        rule="zero-shot",
-        last=last,
-        curve=pl.DataFrame({"round": [1, 2], "mean": [0.7, 0.8]}),
-        widths={"shared": 4, "local": 4},
-        is_dead=False,
-        shared_parameters=1000,
-        local_parameters=0,
-    )
+def said_of(record: Record):
+    return verdict([Accuracy().section(record), Probes().section(record)])
+
+
+def made(scores=SCORES, **changes) -> Record:
+    return record_of(scores, **{"last": LAST, "means": [0.7], **changes})
 
 
 def text(sentences, topic: str) -> str:
     return next(found.text for found in sentences if found.topic == topic)
 
 
-def test_the_verdict_has_three_to_five_sentences_with_the_parts_in_their_inks(evidence):
-    found = verdict(evidence)
-    assert [s.topic for s in found] == [
-        "Members",
-        "Newcomers",
-        "Shared part",
-        "Local part",
-        "Caveats",
-    ]
+def test_the_verdict_has_three_to_five_sentences_with_the_parts_in_their_inks():
+    found = said_of(made())
+    topics = ["Members", "Newcomers", "Shared part", "Local part", "Caveats"]
+    assert [s.topic for s in found] == topics
     assert [s.part for s in found] == ["", "", "shared", "local", ""]
 
 
-def test_the_worst_client_is_named_and_of_equals_the_first(evidence):
-    assert worst_client(evidence.last, "member", "accuracy") == ("9", "red", 0.8)
-    assert "the worst is client 9 of group red with 80.0 %" in text(verdict(evidence), "Members")
+def last_round(values) -> pl.DataFrame:
+    rows = [(c, g, r, v) for (c, (g, r, _)), v in zip(LAST.items(), values, strict=True)]
+    return pl.DataFrame(rows, schema=["client", "group", "kind", "value"], orient="row")
 
 
-def test_the_worst_of_an_error_is_the_largest(evidence):
-    last = evidence.last.with_columns(value=pl.Series([3.0, 1.0, 2.0]))
-    assert worst_client(last, "member", "mse")[0] == "10"
+def test_the_worst_client_is_named_and_of_equals_the_first():
+    assert worst_client(last_round([0.8, 0.8, 0.5]), "member", "accuracy") == ("9", "red", 0.8)
+    assert "the worst is client 9 of group red with 80.0 %" in text(said_of(made()), "Members")
 
 
-def test_a_single_newcomer_is_not_called_a_mean(evidence):
-    said = text(verdict(evidence), "Newcomers")
+def test_the_worst_of_an_error_is_the_largest():
+    assert worst_client(last_round([3.0, 1.0, 2.0]), "member", "mse")[0] == "10"
+
+
+def test_a_single_newcomer_is_not_called_a_mean():
+    said = text(said_of(made()), "Newcomers")
     assert said.startswith("The only newcomer, n of group blue, giving nothing, reaches 50.0 %")
     assert "mean" not in said
 
 
-def test_what_the_shared_part_reveals_stands_beside_all_its_references(evidence):
-    also = {f"{NAME}.label": {"value": 0.55}, f"{NAME}.samples": {"value": 0.65}}
-    known = replace(evidence, scores={**evidence.scores, **also})
-    said = text(verdict(known), "Shared part")
+def test_what_the_shared_part_reveals_stands_beside_all_its_references():
+    also = {CLIENT.beside("label"): made_score(0.55), CLIENT.beside("samples"): made_score(0.65)}
+    said = text(said_of(made({**SCORES, **also})), "Shared part")
     assert "from codes as they are drawn with 65.0 %" in said
     for number in ("80.0 % [78.0, 82.0]", "linear one with 70.0 %", "chance 50.0 %"):
         assert number in said
@@ -95,64 +88,61 @@ def test_what_the_shared_part_reveals_stands_beside_all_its_references(evidence)
     ],
 )
 def test_a_leak_is_judged_by_guessing_and_by_an_untrained_network(mlp, untrained, said):
-    assert said in leak_words(probe("client_from_shared", mlp, 0.5, untrained), NAME)
+    assert said in leak_words(probe("client", "shared", mlp, 0.5, untrained), CLIENT)
 
 
 def test_a_leak_that_the_label_explains_is_said_to_be_that():
-    scores = probe("client_from_shared", 0.8, 0.5, 0.6)
+    scores = probe("client", "shared", 0.8, 0.5, 0.6)
     for value, is_said in ((0.79, True), (0.7, False)):
-        found = leak_words({**scores, f"{NAME}.label": {"value": value}}, NAME)
+        found = leak_words({**scores, CLIENT.beside("label"): made_score(value)}, CLIENT)
         assert ("the label of a sample alone" in found) == is_said
 
 
 def test_what_only_the_linear_probe_reads_counts_as_a_leak():
-    scores = probe("client_from_shared", 0.5, 0.5, 0.5)
-    scores[f"{NAME}.linear"] = {"value": 0.9, "low": 0.88, "high": 0.92}
-    assert "training added to it" in leak_words(scores, NAME)
+    scores = probe("client", "shared", 0.5, 0.5, 0.5)
+    scores[CLIENT.beside("linear")] = made_score(0.9, low=0.88, high=0.92)
+    assert "training added to it" in leak_words(scores, CLIENT)
 
 
 def test_nothing_is_above_something_it_overlaps():
-    low, high = {"value": 0.5, "low": 0.4, "high": 0.6}, {"value": 0.62, "low": 0.55, "high": 0.7}
-    assert not is_above(high, low)
-    assert is_above({"value": 0.62, "low": 0.61, "high": 0.63}, low)
-    assert is_above({"value": 0.7}, {"value": 0.6})
+    low, high = made_score(0.5, low=0.4, high=0.6), made_score(0.62, low=0.55, high=0.7)
+    assert not high.is_above(low)
+    assert made_score(0.62, low=0.61, high=0.63).is_above(low)
+    assert made_score(0.7).is_above(made_score(0.6))
 
 
-def test_the_local_part_is_said_to_carry_what_is_read_from_it_and_no_more(evidence):
-    said = text(verdict(evidence), "Local part")
+def test_the_local_part_is_said_to_carry_what_is_read_from_it_and_no_more():
+    said = text(said_of(made()), "Local part")
     assert "client with 90.0 % (chance 50.0 %, untrained network 60.0 %)" in said
     assert "nothing was found about label" in said
 
 
-def test_of_many_things_the_local_part_carries_the_rest_is_counted(evidence):
-    more = {k: v for name in "vwxyz" for k, v in probe(f"{name}_from_local", 0.9, 0.5, 0.6).items()}
-    said = text(verdict(replace(evidence, scores={**evidence.scores, **more})), "Local part")
+def test_of_many_things_the_local_part_carries_the_rest_is_counted():
+    more = {k: v for name in "vwxyz" for k, v in probe(name, "local", 0.9, 0.5, 0.6).items()}
+    said = text(said_of(made({**SCORES, **more})), "Local part")
     assert "x with 90.0 %" in said
     assert "and 2 more; nothing was found about label" in said
 
 
-def test_a_local_part_that_is_absent_dead_or_silent_is_called_so(evidence):
-    absent = replace(evidence, widths={"shared": 4, "local": 0}, local_parameters=1234)
-    assert "no local code; 1,234 parameters stay" in text(verdict(absent), "Local part")
-    dead = replace(evidence, is_dead=True)
-    assert "The local code is dead" in text(verdict(dead), "Local part")
-    silent = {**evidence.scores, **probe("client_from_local", 0.5, 0.5, 0.6)}
-    assert "it looks dead" in text(verdict(replace(evidence, scores=silent)), "Local part")
+def test_a_local_part_that_is_absent_dead_or_silent_is_called_so():
+    absent = text(said_of(made(local=(1234, 0))), "Local part")
+    assert "no local code; 1,234 parameters stay" in absent
+    assert "The local code is dead" in text(said_of(made(is_dead=True)), "Local part")
+    silent = {**SCORES, **probe("client", "local", 0.5, 0.5, 0.6)}
+    assert "it looks dead" in text(said_of(made(silent)), "Local part")
 
 
-def test_a_run_without_probes_says_that_nothing_was_measured(evidence):
-    scores = {k: v for k, v in evidence.scores.items() if not k.startswith("probe.")}
-    found = verdict(replace(evidence, scores=scores))
+def test_a_run_without_probes_says_that_nothing_was_measured():
+    found = said_of(made({k: v for k, v in SCORES.items() if k.measure != "probe"}))
     assert "not measured" in text(found, "Shared part")
     assert "not measured" in text(found, "Local part")
 
 
-def test_caveats_name_few_clients_unfinished_learning_and_what_a_linear_probe_misses(evidence):
-    found = "; ".join(caveats(evidence))
-    for words in ("one seed", "only 2 members and 1 newcomer", "still improving", "linear probe"):
+def test_caveats_name_few_clients_unfinished_learning_and_what_a_linear_probe_misses():
+    found = text(said_of(made()), "Caveats")
+    for words in ("One seed", "only 2 members and 1 newcomer", "still improving", "linear probe"):
         assert words in found
-    level = replace(evidence, curve=pl.DataFrame({"round": [1, 2], "mean": [0.8, 0.8]}))
-    assert "still improving" not in "; ".join(caveats(level))
+    assert "still improving" not in text(said_of(made(means=[0.8])), "Caveats")
 
 
 def comparison(name: str, verdict: str, low: float | None) -> dict:
@@ -160,18 +150,24 @@ def comparison(name: str, verdict: str, low: float | None) -> dict:
         "entry": name,
         "reference": "fedavg",
         "score": "member.accuracy",
+        "role": "member",
         "difference": {"mean": 0.031, "low": low, "high": None if low is None else 0.05},
         "corrected_p": 0.01,
+        "effect": 1.0,
+        "won": 1.0,
+        "tied": 0.0,
+        "pairs": 4,
         "verdict": verdict,
     }
 
 
 def results(*comparisons: dict) -> dict:
-    return {"headline": "accuracy", "comparisons": list(comparisons), "entries": []}
+    empty = {"headline": "accuracy", "entries": [], "mean_ranks": {}, "reference": "fedavg"}
+    return {**empty, "seeds": [0], "comparisons": list(comparisons)}
 
 
 def members_text(*comparisons: dict) -> str:
-    return compared_verdict([FakeEntry()], results(*comparisons), "")[0].text
+    return compared.score_section(results(*comparisons), "").sentences[0].text
 
 
 class FakeEntry:
@@ -198,19 +194,13 @@ def test_many_entries_are_sorted_by_what_was_shown():
 
 
 def test_runs_on_different_data_are_said_to_be_unranked():
-    found = compared_verdict([FakeEntry()], results(), "data digits against mnist")
-    assert "data digits against mnist), so nothing here ranks them" in found[-1].text
+    (found,) = verdict([], compared.caveats([FakeEntry()], "data digits against mnist"))
+    assert "data digits against mnist), so nothing here ranks them" in found.text
 
 
-def test_a_method_that_splits_its_parameters_is_not_said_to_share_nothing(evidence):
-    fedbn = replace(
-        evidence,
-        widths={"shared": 0, "local": 4},
-        shared_parameters=421_642,
-        local_parameters=448,
-    )
-    said = text(verdict(fedbn), "Shared part")
+def test_a_method_that_splits_its_parameters_is_not_said_to_share_nothing():
+    fedbn = made(shared=(421_642, 0), local=(448, 4))
+    said = text(said_of(fedbn), "Shared part")
     assert "421,642 parameters are shared" in said
     assert "no shared code" not in said
-    local = replace(fedbn, shared_parameters=0)
-    assert "Nothing is shared" in text(verdict(local), "Shared part")
+    assert "Nothing is shared" in text(said_of(made(shared=(0, 0))), "Shared part")

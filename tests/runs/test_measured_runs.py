@@ -8,19 +8,19 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from scenes import make_scene, separation_scores
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 import duotone
-from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.engine import federate
 from duotone.federation.serving import Serving
-from duotone.measures.separation import separation_scores
+from duotone.measures.codes import kept_codes
+from duotone.measures.score import scores_json
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.runs.execute import execute
 from duotone.runs.plan import plan_run
-from duotone.runs.separation import measure_latents
 from duotone.types import RoundInfo
 
 MARKED = {
@@ -87,8 +87,9 @@ def test_fedavg_features_reveal_the_mark_far_above_chance_and_control(fedavg):
 def test_scores_are_repeated_from_the_folder_alone(fedavg):
     again = separation_scores(fedavg.latents, data_name="digits", seed=0)
     saved = fedavg.summary["scores"]
-    assert {name: score.as_json() for name, score in again.items()} == {
-        name: score for name, score in saved.items() if not name.startswith(("member", "newcomer"))
+    of_codes = ("probe", "parts", "dims", "groups")
+    assert scores_json(again) == {
+        name: score for name, score in saved.items() if score["measure"] in of_codes
     }
 
 
@@ -140,9 +141,9 @@ def test_the_control_is_a_fedavg_of_five_rounds_or_of_as_many_as_the_run_has(rou
     )
     population, info = plan.population, RoundInfo(rounds, rounds, 3, plan.population.info)
     serving = Serving(plan.method.start(info), info, "few-shot")
-    backend = Serial(plan.method, population)
     clients = list(population.partition)
-    latents = measure_latents(plan, serving, clients, MemoryStates(), backend)
+    settings = plan.config.model_dump()
+    latents = kept_codes(make_scene(plan.method, population, serving, **settings))
 
     fedavg = FedAvg(FedAvg.Config(), plan.method.network)
     *_, last = federate(fedavg, population, rounds=expected, sampled=4, seed=3)

@@ -24,8 +24,8 @@ from duotone.cli.app import (
 from duotone.cli.tables import results_table, table
 
 if TYPE_CHECKING:
+    from duotone.measures.panels import PlainTable
     from duotone.runs.study_plan import StudyPlan
-    from duotone.runs.tables import PlainTable
 
 
 @app.command()

@@ -107,9 +107,9 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
     """
     import polars as pl
 
-    from duotone.measures.summary import unit_of
+    from duotone.measures.metrics import number_text
     from duotone.runs import load_run
-    from duotone.runs.tables import curve_order, number_text
+    from duotone.runs.tables import curve_order
 
     item = load_run(run)
     facts, config, status = item.folder.facts(), item.config, item.status
@@ -150,12 +150,12 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
         "better",
     )
     for name, score in found.items():
-        if "@" not in name and not name.endswith(".selected"):
+        if score.get("measure") != "curve" and score.get("variant") != "selected":
             both = [value_text(found, key) for key in (name, f"{name}.selected")]
-            unit = unit_of(name, found).replace("share", "%")
+            unit = score.get("unit", "number").replace("share", "%")
             scores.add_row(name, *both, unit, str(score["n"]), score["direction"])
     show(scores)
-    points = {name.partition("@")[2]: name for name in found if "@" in name}
+    points = {s["variant"]: name for name, s in found.items() if s.get("measure") == "curve"}
     if points:
         names = curve_order(points)
         title = f"Newcomers {metric} by labelled samples"
@@ -370,7 +370,7 @@ def doctor(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
 
     from duotone.data import describe_datasets
     from duotone.data.files import user_cache
-    from duotone.runs.plan import available_cores
+    from duotone.federation.backends.processes import available_cores
 
     packages = ("torch", "numpy", "scipy", "scikit-learn", "polars", "pydantic", "typer", "rich")
     checks: dict[str, str] = {"duotone": version("duotone"), "python": sys.version.split()[0]}

@@ -23,12 +23,10 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 def value_text(scores: Mapping[str, Any], name: str, *, spread: bool = True) -> str:
     """Return a score of a summary as "91.2 ± 3.4" (in percent if it is a share)."""
-    from duotone.measures.summary import unit_of
-
     if name not in scores:
         return "–"
     score = scores[name]
-    scale, digits = (100, 1) if unit_of(name, scores) == "share" else (1, 4)
+    scale, digits = (100, 1) if score.get("unit") == "share" else (1, 4)
     text = f"{score['value'] * scale:.{digits}f}"
     return f"{text} ± {score['std'] * scale:.{digits}f}" if spread and score["n"] > 1 else text
 

@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
-from duotone.measures.judges import judging_network
+from duotone.measures.judges import taught
 from duotone.measures.stylists import Stylist, drawn_as
-from duotone.networks.reading import BATCH
+from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
 from duotone.types import DataInfo
@@ -28,7 +28,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 SHOWN = 6000
 """Training samples of all clients together, or of all pairs, that an attacker learns from."""
-_STEPS, _BATCH, _LR = 240, 64, 3e-3
+_STEPS, _BATCH = 240, 64
 
 
 def train_attacker(
@@ -52,26 +52,18 @@ def train_attacker(
         len(source), size=(steps, _BATCH), p=share[source]
     )
     truth = torch.from_numpy(source)
-    with torch.random.fork_rng(devices=[]), one_thread():
-        torch.manual_seed(derive(seed, "attacker", name, "network"))
-        network = judging_network(info.shape, len(share))
-        optimizer = torch.optim.Adam(network.parameters(), _LR)
-        for step, batch in enumerate(drawn):
-            optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
-            loss = functional.cross_entropy(network(x[batch]), truth[batch])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return network.eval()
+
+    def loss(network: nn.Module, batch: Numbers) -> Tensor:
+        return functional.cross_entropy(network(x[batch]), truth[batch])
+
+    return taught(info.shape, len(share), derive(seed, "attacker", name, "network"), drawn, loss)
 
 
 @torch.inference_mode()
 def named_source(attacker: nn.Module, x: Tensor) -> Numbers:
     """Return the number of the client that an attacker takes each sample for."""
     with one_thread():
-        found: Numbers = torch.cat(
-            [attacker(part).argmax(1) for part in torch.split(x, BATCH)]
-        ).numpy()
+        found: Numbers = in_batches(attacker, x).argmax(1).numpy()
     return found
 
 

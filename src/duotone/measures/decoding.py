@@ -12,13 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates
+from duotone.federation.backends import ClientTask
 from duotone.federation.method import Method, stored
 from duotone.federation.protocols import Decodes
-from duotone.federation.serving import Serving, by_client
-from duotone.measures.clients import EncodeJob
-from duotone.measures.judges import FloatArray, Judges
+from duotone.federation.serving import Serving
+from duotone.measures.agreement import FloatArray
+from duotone.measures.codes import EncodeJob
+from duotone.measures.judges import Judges
+from duotone.measures.judging import judges
+from duotone.measures.measure import Scene
 from duotone.networks.reading import BATCH
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
@@ -86,23 +88,24 @@ def choose_holders(
     return chosen
 
 
-def encode_holders(
-    chosen: Sequence[str],
-    judges: Judges,
-    serving: Serving,
-    population: Population,
-    states: ClientStates,
-    backend: Backend,
-) -> list[Holder]:
+def encode_holders(scene: Scene, chosen: Sequence[str], known: Judges) -> list[Holder]:
     """Get the models and codes of some clients, with what the judges hold to be true of them."""
-    served = by_client(ServeJob(serving, SAMPLES), chosen, population, states, backend)
-    holders: list[Holder] = []
-    for client, (params, shared, local) in served.items():
+    population = scene.population
+    found: list[Holder] = []
+    for client, served in scene.ask(ServeJob(scene.serving, SAMPLES), chosen).items():
         holding = population.partition[client]
-        truth = judges.truth(population, client, holding.test[:SAMPLES])
-        style = judges.style_of[client]
-        holders.append(Holder(client, holding.role, style, params, shared, local, truth))
-    return holders
+        truth = known.truth(population, client, holding.test[:SAMPLES])
+        params, shared, local = served
+        style = known.style_of[client]
+        found.append(Holder(client, holding.role, style, params, shared, local, truth))
+    return found
+
+
+def holders(scene: Scene) -> list[Holder]:
+    """Return some members and newcomers of a scene, with their models and codes."""
+    known = scene.once(judges)
+    chosen = choose_holders(scene.population.partition, known.style_of, scene.seed)
+    return encode_holders(scene, chosen, known)
 
 
 @torch.inference_mode()

@@ -18,7 +18,7 @@ from duotone.measures.attackers import (
     named_source,
 )
 from duotone.measures.judges import Judges
-from duotone.measures.restyle import read_restyled
+from duotone.measures.restyling import read_restyled
 from duotone.measures.stylists import Stylist, drawn_as, originals_of
 from duotone.partition.partition import Population
 

@@ -24,9 +24,8 @@ from duotone.measures.disentanglement import (
     sap,
     to_bins,
 )
-from duotone.measures.probes import answer_blindly, plain_score
-from duotone.measures.questions import Question
-from duotone.measures.summary import Score
+from duotone.measures.questions import Question, answer_blindly, plain_score
+from duotone.measures.score import Score
 from duotone.seeding import derive, stream
 
 _TREES = 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,23 @@ from sklearn.metrics import (
     normalized_mutual_info_score,
     silhouette_score,
 )
+from threadpoolctl import threadpool_limits
 
 from duotone.data.dataset import Array
+from duotone.measures.codes import CodeTable, code_table, is_code
+from duotone.measures.measure import Findings, Measure, Record, Scene
+from duotone.measures.panels import Grid, PlainTable, Section, score_text
+from duotone.measures.score import Aim, Key, Score
 from duotone.seeding import derive
 
 _STARTS = 10
+_WORDS = {"nmi": "NMI", "ari": "ARI", "silhouette": "silhouette"}
+_VARIANTS = {
+    "": "local code",
+    "shared": "shared code",
+    "untrained": "untrained network",
+    "fedavg": "plain FedAvg",
+}
 
 
 def client_means(codes: Array, client: Array) -> NDArray[np.float64]:
@@ -80,3 +93,83 @@ def newcomers_beside_own_group(
     differences = newcomer_means[placed][:, np.newaxis] - means[np.newaxis]
     nearest = np.square(differences).sum(axis=2).argmin(axis=1)
     return np.asarray(group[nearest] == newcomer_group[placed])
+
+
+def scores_by_group(table: CodeTable) -> dict[Key, Score]:
+    """Compare clients' mean codes with the true groups."""
+    latents = table.latents
+    members = latents["kind"] == "member"
+    compared = {
+        "": table.parts.get("local"),
+        "shared": table.parts.get("shared"),
+        "untrained": latents.get("untrained_local"),
+        "fedavg": latents.get("fedavg"),
+    }
+    scores: dict[Key, Score] = {}
+    for variant, codes in compared.items():
+        if codes is None or not is_code(codes[members]):
+            continue
+        means, group = _client_table(codes, latents, members)
+        direction: Aim = "reference" if variant else "higher"
+        for name, value in group_scores(means, group, table.seed).items():
+            key = Key("groups", name, variant=variant)
+            scores[key] = Score(value, 0.0, direction, len(group), "index")
+    local = table.parts.get("local")
+    if local is not None and not members.all():
+        right = newcomers_beside_own_group(
+            *_client_table(local, latents, members), *_client_table(local, latents, ~members)
+        )
+        if len(right):
+            share, spread = float(right.mean()), float(right.std())
+            key = Key("groups", "", role="newcomer")
+            scores[key] = Score(share, spread, "higher", len(right), "share")
+    return scores
+
+
+def _client_table(
+    codes: Array, latents: Mapping[str, Array], rows: Array
+) -> tuple[NDArray[np.float64], Array]:
+    """Return the mean code and the group of each client among some rows."""
+    client = latents["client"][rows]
+    means = client_means(codes[rows], client)
+    _, first = np.unique(client, return_index=True)
+    return means, latents["group"][rows][first]
+
+
+class Groups(Measure):
+    """Clients' mean codes against their true groups."""
+
+    name = "groups"
+
+    def applies(self, scene: Scene) -> bool:
+        """Say whether codes are kept."""
+        return bool(scene.config.latents and scene.clients)
+
+    def measure(self, scene: Scene) -> Findings:
+        """Cluster the clients by their mean codes."""
+        with threadpool_limits(1):  # more threads change the order of sums
+            scores = scores_by_group(scene.once(code_table))
+        return Findings(scores, scene.rows(scores))
+
+    def section(self, record: Record) -> Section | None:
+        """Return how clients' mean codes gather by group."""
+        found = record.of("groups")
+        shown = {
+            v: words for v, words in _VARIANTS.items() if Key("groups", "nmi", variant=v) in found
+        }
+        if not shown:
+            return None
+        rows = tuple(
+            (words, *(score_text(found.get(Key("groups", name, variant=v))) for v in shown))
+            for name, words in _WORDS.items()
+        )
+        note = "1 is a perfect match. A high score says something only where plain FedAvg and an "
+        note += "untrained network score lower."
+        newcomers = found.get(Key("groups", "", role="newcomer"))
+        if newcomers is not None:
+            note += f" {100 * newcomers.value:.0f} % of the newcomers lie nearest to a member of "
+            note += "their own group."
+        heads = ("score", *(f">{words}" for words in shown.values()))
+        intro = "Clients' mean codes against their true groups."
+        grid = Grid("groups", PlainTable("Groups", heads, rows, note))
+        return Section("groups", "Groups", intro, [grid])

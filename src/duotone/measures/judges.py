@@ -9,9 +9,8 @@ Whatever it says of decoded samples stands beside what it is worth on real test 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -21,24 +20,18 @@ from torch.nn import functional
 
 from duotone.data.colours import half_changed, random_levels
 from duotone.federation.backends.serial import one_thread
-from duotone.measures.factors import ANGLES
-from duotone.measures.metrics import Direction
-from duotone.measures.summary import Score
+from duotone.measures.agreement import Agreement, FloatArray, Scale, agreement
+from duotone.measures.questions import ANGLES
 from duotone.networks.classifiers import mlp_bn
-from duotone.networks.reading import BATCH, find_head, head_inputs
+from duotone.networks.reading import find_head, head_inputs, in_batches
 from duotone.networks.thesis import thesis_cnn_bn
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import derive, stream
-from duotone.types import DataInfo, Unit
-
-FloatArray: TypeAlias = NDArray[np.float64]
-Scale: TypeAlias = Literal["categorical", "number", "angle"]
-_UNITS: dict[Scale, Unit] = {"categorical": "share", "number": "R²", "angle": "cosine"}
+from duotone.types import DataInfo
 
 _STEPS, _BATCH, _LR = 240, 64, 3e-3
 _READER_STEPS = 480
 _JUDGED = 1000
-_RESAMPLES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +40,7 @@ class Trait:
 
     Attributes:
         name: "label", "style", or the name of a continuous factor.
-        scale: Kinds have one output each, an angle has cosine and sine, a number has one.
+        scale: Classes have one output each, an angle has cosine and sine, a number has one.
         outputs: How many outputs of the network tell it.
         mean: Of a number, over the training samples.
         std: Likewise; the network is taught standardised numbers.
@@ -58,28 +51,6 @@ class Trait:
     outputs: int
     mean: float = 0.0
     std: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far one client's verdicts agree with the truth, sample by sample.
-
-    The score of some samples is what they gained over what was possible. Of classes a sample
-    gains 1 or 0 of 1, which makes accuracy; of an angle it gains the cosine of the error, of 1; of
-    a number it gains what the verdict takes off the squared distance from the client's mean, which
-    makes R² within clients. A sample without a true value can gain nothing. The unit is that of the
-    score.
-    """
-
-    gained: FloatArray
-    possible: FloatArray
-    unit: Unit
-
-    @property
-    def value(self) -> float | None:
-        """The score, or ``None`` where nothing could be gained."""
-        possible = float(self.possible.sum())
-        return float(self.gained.sum()) / possible if possible else None
 
 
 class Judges:
@@ -132,8 +103,8 @@ class Judges:
     def features(self, x: Tensor) -> FloatArray:
         """Return what the network's last layer is given for some samples."""
         head = find_head(self.network)
-        parts = [head_inputs(self.network, head, part) for part in torch.split(x, BATCH)]
-        found: FloatArray = torch.cat(parts).double().numpy()
+        features = in_batches(lambda part: head_inputs(self.network, head, part), x)
+        found: FloatArray = features.double().numpy()
         return found
 
     def truth(self, population: Population, client: str, rows: Rows) -> dict[str, FloatArray]:
@@ -217,24 +188,48 @@ class _Lessons:
         steps = _READER_STEPS if in_other_colours else _STEPS
         rng = stream(seed, "judges", *names)
         drawn = rng.choice(len(self.rows), size=(steps, _BATCH), p=self.chance)
-        with torch.random.fork_rng(devices=[]), one_thread():
-            torch.manual_seed(derive(seed, "judges", "network", *names))
-            outputs = sum(trait.outputs for trait in traits)
-            network = judging_network(self.population.info.shape, outputs)
-            optimizer = torch.optim.Adam(network.parameters(), _LR)
-            for step, batch in enumerate(drawn):
-                optimizer.param_groups[0]["lr"] = _LR * (1 - step / steps)
-                x = _samples(self.population, self.rows[batch])
-                if in_other_colours:
-                    x = half_changed(x, *random_levels(*x.shape[:2]))
-                output = network(x)
-                loss = torch.zeros(())
-                for trait, columns in _columns(traits):
-                    loss = loss + _loss(trait, output[:, columns], self.targets[trait.name][batch])
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-        return network.eval()
+        outputs = sum(trait.outputs for trait in traits)
+
+        def loss(network: nn.Module, batch: Rows) -> Tensor:
+            x = _samples(self.population, self.rows[batch])
+            if in_other_colours:
+                x = half_changed(x, *random_levels(*x.shape[:2]))
+            output, total = network(x), torch.zeros(())
+            for trait, columns in _columns(traits):
+                total = total + _loss(trait, output[:, columns], self.targets[trait.name][batch])
+            return total
+
+        start = derive(seed, "judges", "network", *names)
+        return taught(self.population.info.shape, outputs, start, drawn, loss)
+
+
+def taught(
+    shape: tuple[int, ...],
+    outputs: int,
+    seed: int,
+    batches: NDArray[np.int64],
+    loss: Callable[[nn.Module, Rows], Tensor],
+) -> nn.Module:
+    """Train a small network that reads samples, by Adam with a falling learning rate.
+
+    Args:
+        shape: Of a sample.
+        outputs: How many numbers it gives.
+        seed: Of its first weights, and of what the loss draws.
+        batches: For each step the samples shown.
+        loss: Of the network on a batch.
+    """
+    with torch.random.fork_rng(devices=[]), one_thread():
+        torch.manual_seed(seed)
+        network = judging_network(shape, outputs)
+        optimizer = torch.optim.Adam(network.parameters(), _LR)
+        for step, batch in enumerate(batches):
+            optimizer.param_groups[0]["lr"] = _LR * (1 - step / len(batches))
+            found = loss(network, batch)
+            optimizer.zero_grad()
+            found.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return network.eval()
 
 
 def judging_network(shape: tuple[int, ...], outputs: int) -> nn.Module:
@@ -251,48 +246,6 @@ def styles_of(partition: Partition) -> dict[str, str]:
     if len({group_of[member] for member in partition.members}) > 1:
         return group_of
     return {client: client for client in partition.clients}
-
-
-def agreement(scale: Scale, truth: FloatArray, verdict: FloatArray) -> Agreement:
-    """Compare verdicts on one client's samples with the truth; clients of any size count alike."""
-    known = np.isfinite(truth)
-    if not known.any():
-        return Agreement(np.zeros(len(truth)), np.zeros(len(truth)), _UNITS[scale])
-    possible = np.ones(len(truth))
-    if scale == "categorical":
-        gained = (truth == verdict).astype(np.float64)
-    elif scale == "angle":
-        gained = np.cos(truth - verdict)
-    else:
-        possible = np.square(truth - truth[known].mean())
-        gained = possible - np.square(truth - verdict)
-    share = known.sum()
-    gained, possible = (np.where(known, found, 0) / share for found in (gained, possible))
-    return Agreement(gained, possible, _UNITS[scale])
-
-
-def measured(
-    agreements: Sequence[Agreement],
-    direction: Direction | Literal["reference"],
-    rng: np.random.Generator,
-) -> Score | None:
-    """Return the score of several clients' agreements with its bootstrap interval over samples.
-
-    ``None`` where nothing could be gained.
-    """
-    pairs = [np.stack([found.gained, found.possible]) for found in agreements]
-    gained, possible = np.concatenate([np.zeros((2, 0)), *pairs], axis=1)
-    counted = possible > 0
-    gained, possible = gained[counted], possible[counted]
-    n = len(gained)
-    if n == 0:
-        return None
-    times = rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)
-    values = (times @ gained) / (times @ possible)
-    low, high = np.quantile(values, [0.025, 0.975])
-    value = float(gained.sum() / possible.sum())
-    unit = agreements[0].unit
-    return Score(value, float(values.std()), direction, n, unit, float(low), float(high))
 
 
 def _traits(
@@ -326,8 +279,7 @@ def _columns(traits: Sequence[Trait]) -> Iterator[tuple[Trait, slice]]:
 
 
 def _outputs(network: nn.Module, x: Tensor) -> FloatArray:
-    output = torch.cat([network(part) for part in torch.split(x, BATCH)])
-    found: FloatArray = output.double().numpy()
+    found: FloatArray = in_batches(network, x).double().numpy()
     return found
 
 

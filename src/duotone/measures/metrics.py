@@ -10,6 +10,7 @@ run that evaluates a hundred clients every few rounds that is most of the time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -47,6 +48,21 @@ UNITS: dict[str, Unit] = {
 def is_share(metric: str) -> bool:
     """Say whether a metric is a share, which people read in percent."""
     return UNITS.get(metric) == "share"
+
+
+def number_text(value: float, metric: str, *, sign: Literal["-", "+"] = "-") -> str:
+    """Return a value as text, in percent for accuracies; sign "+" shows the plus too."""
+    return f"{value * 100:{sign}.1f}" if is_share(metric) else f"{value:{sign}.4f}"
+
+
+def value_text(value: float, metric: str) -> str:
+    """Return a metric's value with its unit."""
+    return number_text(value, metric) + (" %" if is_share(metric) else "")
+
+
+def headline(metrics: Iterable[str]) -> str:
+    """Return the metric a run is judged by: accuracy, or the squared error for regression."""
+    return "accuracy" if "accuracy" in set(metrics) else "mse"
 
 
 def classification_metrics(y: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[str, float]:

@@ -1,396 +1,219 @@
-"""Leakage probes: small networks that try to read a fact about a sample out of its code.
-
-A probe is trained on one split and scored on another. The headline is a network with two hidden
-layers of 64 units: what a linear probe cannot read may still be there. All questions about one
-table of codes are trained at once, as independent networks side by side: they share nothing but the
-order of the samples, so each learns exactly what it would learn alone, for a fraction of the time.
-"""
+"""What can be read from each part? Leakage probes, and what they must be judged by."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
-from torch import Tensor
-from torch.nn import functional
+import polars as pl
 
-from duotone.data.dataset import Array
-from duotone.federation.backends.serial import one_thread
-from duotone.measures.metrics import Direction
-from duotone.measures.questions import Question
-from duotone.measures.summary import Score
-from duotone.seeding import derive
-from duotone.types import Unit
+from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
+from duotone.measures.panels import (
+    NOTHING,
+    Block,
+    Grid,
+    Note,
+    Panel,
+    PlainTable,
+    Section,
+    Sentence,
+    View,
+)
+from duotone.measures.probe_figures import probe_figure, probes_of_entries_figure
+from duotone.measures.probe_words import (
+    MEASURES,
+    caveats,
+    local_sentence,
+    shared_sentence,
+    tiles,
+)
+from duotone.measures.readings import readings
+from duotone.measures.score import Scores
 
-_HIDDEN = 64
-_PASSES = 12
-_STEPS = 400  # at least; small tables are passed over more often
-_BATCH = 200
-_RATE = 1e-2
-# In Adam, a penalty on the squared weights soon silences inputs that do not help. It lets a probe
-# find a leak in two of many dimensions, where the others drown it, but it also flattens fine
-# structure in a few. Each question has a network of both sizes, and validation samples choose.
-_PENALTIES = (0.0, 7e-3)
-_VALIDATION = 0.1
-_PATIENCE = 6  # passes, or a fifth of them, in which no network gets better
-_DRAWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """Centre and scale of a table of codes."""
-
-    centre: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, codes: Array) -> Scaling:
-        """Measure a table.
-
-        A dimension that never moves still differs in its last bits, and dividing by its own tiny
-        deviation would blow rounding up to the size of a signal, or even tell clients apart by the
-        order of their sums. So no dimension is enlarged to more than a hundred times what its size
-        is next to the others, and what float32 cannot resolve stays as small as it is.
-        """
-        table = codes.astype(np.float64)
-        deviation = table.std(axis=0)
-        typical = float(np.sqrt(np.mean(deviation**2)))
-        resolution = 1e-5 * float(np.sqrt(np.mean(table**2)))
-        floor = max(1e-2 * typical, resolution, np.finfo(np.float64).tiny)
-        return cls(table.mean(axis=0), np.maximum(deviation, floor))
-
-    def apply(self, codes: Array) -> NDArray[np.float32]:
-        """Return codes centred and scaled."""
-        scaled: NDArray[np.float32] = ((codes - self.centre) / self.scale).astype(np.float32)
-        return scaled
+_WORDS = {
+    "mlp": "MLP",
+    "linear": "linear",
+    "samples": "samples",
+    "newcomers": "newcomers",
+    "chance": "chance",
+    "label": "label alone",
+    "control": "permuted",
+    "untrained": "untrained",
+}
+_ORDER = {"client": 0, "group": 1, "label": 2}
+_SCHEMA = {
+    "question": pl.String,
+    "part": pl.String,
+    "probe": pl.String,
+    "measure": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+}
 
 
-Probe = Callable[[Array], list[Array]]
-"""Answers all questions about a table of codes: classes ``(rows,)``, numbers ``(rows, values)``."""
+class Probes(Measure):
+    """Small networks that try to read something from a code."""
 
+    name = "probes"
 
-def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Probe:
-    """Train one small network for each question about a table of codes.
+    def applies(self, scene: Scene) -> bool:
+        """Say whether codes are kept."""
+        return bool(scene.config.latents and scene.clients)
 
-    Questions with the same answers, such as client and group where no group has two, have one.
+    def measure(self, scene: Scene) -> Findings:
+        """Train the probes on some samples of the members and score them on others."""
+        scores = scene.once(readings).scores
+        return Findings(scores, scene.rows(scores))
 
-    Every tenth sample is kept out of training and chooses, for each question, between two penalties
-    on the weights, and after which pass over the data to stop. A network starts out with the most
-    frequent class, or the mean, as its answer, and where there is nothing to read that is what it
-    stays with.
+    def section(self, record: Record) -> Section:
+        """Return what probes read, beside chance, controls and an untrained network."""
+        probes = probe_table(record.scores)
+        blocks: list[Block] = [Note("No probe was trained on this run's codes.")]
+        if not probes.is_empty():
+            blocks = [
+                Panel(
+                    "probes",
+                    "What can be read from each part",
+                    (View((), probe_figure(probes)),),
+                    "Filled marks right of the grey ones: that part gives the answer away. A good "
+                    "split has client and group far right for local and at chance for shared, and "
+                    "the label the other way round.",
+                    "A probe at chance shows that this probe failed, not that nothing is there; a "
+                    "mark right of chance but left of the untrained network was in the data from "
+                    "the start. Bars are 95 % intervals over samples, not over seeds. Naming one "
+                    "of a few newcomers is easier than naming a member.",
+                    probes,
+                    min_width=560,
+                ),
+                Grid("probe-numbers", probe_numbers(probes), is_folded=True),
+            ]
+        return Section(
+            "separation",
+            "Separation",
+            "Probes are small classifiers that try to read something from a code. They are trained "
+            "on some samples of the members and scored on others.",
+            blocks,
+            [shared_sentence(record), local_sentence(record)],
+            caveats(record.scores),
+            tiles(record.scores),
+        )
 
-    Args:
-        codes: One row per training sample.
-        questions: What to ask; each must be one that :attr:`Question.can_be_learnt`.
-        seed: Of the first weights and the order of samples.
-    """
-    scaling = Scaling.of(codes)
-    first = [_first_like(number, questions) for number in range(len(questions))]
-    # Kinds first: then each of the two losses is about one block of networks.
-    order = sorted(set(first), key=lambda number: (not questions[number].is_categorical, number))
-    targets = [_Target.of(questions[number]) for number in order]
-    with one_thread():
-        weights = _fit(torch.from_numpy(scaling.apply(codes)), targets, seed)
-
-    def answer(table: Array) -> list[Array]:
-        with one_thread(), torch.inference_mode():
-            outputs = _forward(weights, torch.from_numpy(scaling.apply(table))).numpy()
-        place = {number: position for position, number in enumerate(order)}
-        return [
-            _renamed(targets[place[like]].answers(outputs[place[like]]), questions, number, like)
-            for number, like in enumerate(first)
+    def compared(self, entries: Sequence[Entry]) -> Section | None:
+        """Return every probe with all entries side by side."""
+        found = [
+            probe_table(record.scores).with_columns(pl.lit(entry.name).alias("entry"))
+            for entry in entries
+            for record in entry.records
         ]
-
-    return answer
-
-
-def _first_like(number: int, questions: Sequence[Question]) -> int:
-    """Return the first question that has the same answers, by whatever name, as another."""
-    asking = questions[number]
-    for earlier, other in enumerate(questions[:number]):
-        if asking.is_categorical and other.is_categorical and _pairs(asking, other) is not None:
-            return earlier
-    return number
-
-
-def _pairs(asking: Question, other: Question) -> NDArray[np.int64] | None:
-    """Match the classes of two questions; ``None`` if they do not match one to one."""
-    found = np.unique(np.stack([asking.answers, other.answers]), axis=1)
-    is_one_to_one = all(len(np.unique(row)) == found.shape[1] for row in found)
-    return found if is_one_to_one and np.array_equal(asking.asked, other.asked) else None
-
-
-def _renamed(said: Array, questions: Sequence[Question], number: int, like: int) -> Array:
-    """Translate predicted classes to an equivalent question's."""
-    if number == like:
-        return said
-    pairs = _pairs(questions[number], questions[like])
-    assert pairs is not None
-    names = dict(zip(pairs[1].tolist(), pairs[0].tolist(), strict=True))
-    return np.array([names[answer] for answer in said.tolist()])
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a network is trained to put out for one question.
-
-    Attributes:
-        values: Kinds by position ``(rows,)``, -1 where nothing is asked; or amounts of mean 0 and
-            variance 1 ``(rows, values)``, 0 where nothing is asked.
-        asked: The samples that count.
-        start: Outputs of a network that has read nothing.
-        classes: The class at each position, of a categorical question.
-        centre: Mean of the amounts, for amounts.
-        scale: Deviation of the amounts, for amounts.
-    """
-
-    values: Tensor
-    asked: Tensor
-    start: Tensor
-    classes: Array | None = None
-    centre: Array | float = 0.0
-    scale: float = 1.0
-
-    @classmethod
-    def of(cls, asking: Question) -> _Target:
-        asked = torch.from_numpy(asking.asked)
-        given = asking.answers[asking.asked]
-        if asking.is_categorical:
-            classes, counts = np.unique(given, return_counts=True)
-            place = np.where(asking.asked, np.searchsorted(classes, asking.answers), -1)
-            start = torch.from_numpy(np.log(counts / counts.sum())).float()
-            return cls(torch.from_numpy(place), asked, start, classes=classes)
-        centre = given.mean(axis=0)
-        scale = float(np.sqrt(given.var(axis=0).mean()))
-        values = np.nan_to_num((asking.answers - centre) / scale).astype(np.float32)
-        start = torch.zeros(values.shape[1])
-        return cls(torch.from_numpy(values), asked, start, centre=centre, scale=scale)
-
-    def answers(self, output: Array) -> Array:
-        width = len(self.start)
-        if self.classes is not None:
-            return np.asarray(self.classes[output[:, :width].argmax(axis=1)])
-        return np.asarray(output[:, :width] * self.scale + self.centre)
+        every = pl.concat(found)
+        if every.is_empty():
+            return None
+        pooled = every.group_by("entry", "question", "part", "probe", maintain_order=True).agg(
+            pl.col("value").mean(), *_ends(), pl.len().cast(pl.Int64).alias("seeds")
+        )
+        asked = pooled.select("question", "part").unique(maintain_order=True).rows()
+        views = []
+        for question, part in asked:
+            own = pooled.filter((pl.col("question") == question) & (pl.col("part") == part))
+            view = View((f"{question} from {part}",), probes_of_entries_figure(own, question, part))
+            views.append(view)
+        panel = Panel(
+            "probes",
+            "What can be read from each part",
+            tuple(views),
+            "Client and group should be at chance for the shared part and high for the local one.",
+            "Bars are the range over seeds, or of a single seed the 95 % interval over samples. "
+            "Probes of different methods read codes of different widths.",
+            pooled,
+            ("question",),
+        )
+        read = pooled.filter(
+            (pl.col("question") == "client")
+            & (pl.col("part") == "shared")
+            & (pl.col("probe") == "mlp")
+        )
+        named = ", ".join(f"{e} {v:.1%}" for e, v in read.select("entry", "value").iter_rows())
+        words = f"The client is read from the shared code (MLP probe, lower is better): {named}."
+        sentences = [Sentence("Shared part", words.replace("%", " %"), "shared")] if named else []
+        intro = "The same probes on every entry's codes."
+        return Section("separation", "Separation", intro, [panel], sentences)
 
 
-def _fit(x: Tensor, targets: Sequence[_Target], seed: int) -> list[Tensor]:
-    """Return the weights of one network per target, stacked."""
-    candidates = [target for target in targets for _ in _PENALTIES]
-    penalties = torch.tensor(_PENALTIES).repeat(len(targets)).view(-1, 1, 1)
-    generator = torch.Generator().manual_seed(derive(seed, "probes"))
-    held_out = max(1, int(_VALIDATION * len(x)))
-    rows = torch.randperm(len(x), generator=generator)
-    validation, training = rows[:held_out], rows[held_out:]
-    weights = _start(x.shape[1], candidates, generator)
-    parameters = [weight.requires_grad_() for weight in weights]
-    optimiser = torch.optim.Adam(parameters, _RATE, fused=True)
-    batches = max(1, len(training) // _BATCH)
-    passes = max(_PASSES, math.ceil(_STEPS / batches))
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, passes * batches)
-    loss_of = _Loss(candidates)
-    best = [weight.detach().clone() for weight in weights]
-    with torch.no_grad():
-        least = loss_of(_forward(weights, x[validation]), validation)
-    last = 0
-    for number in range(passes):
-        if number - last > max(_PATIENCE, passes // 5):
-            break
-        shuffled = training[torch.randperm(len(training), generator=generator)]
-        for batch in shuffled.tensor_split(batches):
-            optimiser.zero_grad()
-            # Networks share no weight, so the gradient of the sum is each network's own.
-            torch.autograd.backward(loss_of(_forward(weights, x[batch]), batch).sum())
-            for weight in weights:
-                assert weight.grad is not None
-                weight.grad.add_(penalties * weight.detach())
-            optimiser.step()
-            schedule.step()
-        with torch.no_grad():
-            loss = loss_of(_forward(weights, x[validation]), validation)
-            better = loss < least
-            last = number if better.any() else last
-            least = torch.where(better, loss, least)
-            for kept, weight in zip(best, weights, strict=True):
-                kept[better] = weight[better]
-    pairs = least.view(len(targets), len(_PENALTIES))
-    chosen = pairs.argmin(dim=1) + torch.arange(len(targets)) * len(_PENALTIES)
-    return [weight[chosen] for weight in best]
-
-
-def _start(dimensions: int, targets: Sequence[_Target], generator: torch.Generator) -> list[Tensor]:
-    count, width = len(targets), max(len(target.start) for target in targets)
-    # A class that a question does not have is never its answer.
-    last = torch.full((count, 1, width), -1e9)
-    for number, target in enumerate(targets):
-        last[number, 0, : len(target.start)] = target.start
-
-    def hidden(inputs: int) -> Tensor:
-        size = (count, inputs, _HIDDEN)
-        return torch.randn(size, generator=generator) * math.sqrt(2 / inputs)
-
+def _ends() -> list[pl.Expr]:
+    """Return the ends of a bar: the range over several seeds, or a single one's own interval."""
+    several = pl.len() > 1
+    value = pl.col("value")
     return [
-        hidden(dimensions),
-        torch.zeros(count, 1, _HIDDEN),
-        hidden(_HIDDEN),
-        torch.zeros(count, 1, _HIDDEN),
-        torch.zeros(count, _HIDDEN, width),
-        last,
+        pl.when(several).then(value.min()).otherwise(pl.col("low").first()).alias("low"),
+        pl.when(several).then(value.max()).otherwise(pl.col("high").first()).alias("high"),
     ]
 
 
-def _forward(weights: list[Tensor], x: Tensor) -> Tensor:
-    """Return the outputs of all networks ``(networks, rows, outputs)``."""
-    first, first_bias, second, second_bias, third, third_bias = weights
-    networks = len(first)
-    # One product for all networks: they read the same codes.
-    hidden = (x @ first.transpose(0, 1).flatten(1)).view(len(x), networks, -1).transpose(0, 1)
-    hidden = functional.relu(hidden + first_bias)
-    hidden = functional.relu(torch.baddbmm(second_bias, hidden, second))
-    outputs: Tensor = torch.baddbmm(third_bias, hidden, third)
-    return outputs
+# -- tables
 
 
-class _Loss:
-    """The mean loss of each network over the samples it is asked about."""
+def probe_table(scores: Scores) -> pl.DataFrame:
+    """Return ``question, part, probe, measure, value, low, high, n`` of all probes of a run.
 
-    def __init__(self, targets: Sequence[_Target]) -> None:
-        self.classes = [target.values for target in targets if target.classes is not None]
-        self.numbers = [target.values for target in targets if target.classes is None]
-        self.asked = torch.stack([target.asked for target in targets]).float()
-
-    def __call__(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        """Return one loss per network; 0 where no sample is asked about."""
-        losses: list[Tensor] = []
-        if self.classes:
-            flat = outputs[: len(self.classes)].flatten(0, 1)
-            classes = torch.cat([values[rows] for values in self.classes])
-            loss = functional.cross_entropy(flat, classes, ignore_index=-1, reduction="none")
-            losses.append(loss.view(len(self.classes), len(rows)))
-        for output, values in zip(outputs[len(self.classes) :], self.numbers, strict=True):
-            error = output[:, : values.shape[1]] - values[rows]
-            losses.append(error.square().sum(dim=1, keepdim=True).T)
-        asked = self.asked[:, rows]
-        return (torch.cat(losses) * asked).sum(dim=1) / asked.sum(dim=1).clamp(min=1)
-
-
-def train_linear(codes: Array, questions: Sequence[Question]) -> Probe:
-    """Train a linear probe for each question: logistic regression or, for amounts, ridge.
-
-    Args:
-        codes: One row per training sample.
-        questions: What to ask; each must be one that :attr:`Question.can_be_learnt`.
+    Questions come in the order client, group, label, other factors. The measure is the accuracy, or
+    R² for what is continuous.
     """
-    scaling = Scaling.of(codes)
-    x = scaling.apply(codes)
-    models = []
-    for asking in questions:
-        model = (
-            LogisticRegression(C=0.1, max_iter=100) if asking.is_categorical else Ridge(alpha=1.0)
+    rows: list[dict[str, Any]] = []
+    for key, score in scores.items():
+        probe = "newcomers" if key.role == "newcomer" else key.variant or "mlp"
+        if key.measure != "probe" or probe not in _WORDS:
+            continue
+        rows.append(
+            {
+                "question": key.question,
+                "part": key.part,
+                "probe": probe,
+                "measure": MEASURES.get(score.unit, "score"),
+                "value": score.value,
+                "low": score.low,
+                "high": score.high,
+                "n": score.n,
+            }
         )
-        with warnings.catch_warnings():
-            # A hundred steps read what can be read; the last digits of the weights do not matter.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            models.append(model.fit(x[asking.asked], asking.answers[asking.asked]))
-
-    def answer(table: Array) -> list[Array]:
-        scaled = scaling.apply(table)
-        return [
-            np.asarray(model.predict(scaled)).reshape(len(scaled), *asking.answers.shape[1:])
-            for model, asking in zip(models, questions, strict=True)
-        ]
-
-    return answer
+    rows.sort(
+        key=lambda row: (
+            _ORDER.get(row["question"], len(_ORDER)),
+            row["question"],
+            row["part"] == "local",
+            list(_WORDS).index(row["probe"]),
+        )
+    )
+    return pl.DataFrame(rows, schema=_SCHEMA)
 
 
-def answer_blindly(known: Question, asked: Question) -> Array:
-    """Return what one would answer without a code.
-
-    For classes the most frequent one of the training samples; for numbers the mean of the samples
-    asked, which is what R² compares with.
-    """
-    if known.is_categorical:
-        return np.full(len(asked.answers), np.bincount(known.answers[known.asked]).argmax())
-    mean = asked.answers[asked.asked].mean(axis=0) if asked.asked.any() else np.nan
-    return np.broadcast_to(mean, asked.answers.shape)
-
-
-def answer_by_label(known: Question, labels: Array, asked_labels: Array) -> Array:
-    """Return what one would answer from a sample's label alone: the most frequent class it has.
-
-    Args:
-        known: A categorical question, answered for the training samples.
-        labels: Their labels, numbered from 0; below where there is none.
-        asked_labels: Labels of the samples asked about.
-    """
-    answers = np.empty(len(asked_labels), np.int64)
-    for label in np.unique(asked_labels):
-        alike = known.answers[known.asked & (labels == label)]
-        # Of a label that no training sample has, one knows as much as without it.
-        counted = np.bincount(alike if len(alike) else known.answers[known.asked])
-        answers[asked_labels == label] = counted.argmax()
-    return answers
+def probe_numbers(probes: pl.DataFrame) -> PlainTable:
+    """Return all probes as a table, one row per question and part."""
+    shown = [name for name in _WORDS if name in probes["probe"].unique()]
+    rows = []
+    for (question, part), own in probes.group_by("question", "part", maintain_order=True):
+        values = {row["probe"]: row for row in own.to_dicts()}
+        measure = own["measure"][0]
+        cells = [_value(values.get(name), measure) for name in shown]
+        rows.append((f"{question} from {part}", measure, *cells))
+    return PlainTable(
+        "All probes in numbers",
+        ("question", "measure", *(f">{_WORDS[name]}" for name in shown)),
+        tuple(rows),
+        "In brackets the 95 % bootstrap interval. Permuted: the same probe trained on shuffled "
+        "answers. Untrained: on the codes of a network that was never trained. Newcomers: the "
+        "members' probe, asked about newcomers; who they are is asked among themselves, which is "
+        "easier the fewer they are.",
+    )
 
 
-def bootstrap_counts(rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return how often each sample occurs in each bootstrap draw ``(draws, rows)``."""
-    drawn = rng.integers(0, rows, (_DRAWS, rows)) + rows * np.arange(_DRAWS)[:, np.newaxis]
-    return np.bincount(drawn.ravel(), minlength=_DRAWS * rows).reshape(_DRAWS, rows).astype(float)
-
-
-def score_answers(
-    truth: Question,
-    answers: Array,
-    direction: Direction | Literal["reference"],
-    counts: NDArray[np.float64],
-) -> Score | None:
-    """Score answers on the samples asked: accuracy of classes, R² of numbers.
-
-    R² is 1 minus the squared error over the variance, both summed over the values of an amount; it
-    is below 0 where the mean would have been the better answer. ``None`` where no sample is asked,
-    or where amounts do not vary.
-
-    Args:
-        truth: The question about the test samples.
-        answers: A probe's answers.
-        direction: Which way is better.
-        counts: Bootstrap draws of the test samples.
-    """
-    value = plain_score(truth, answers)
-    if math.isnan(value):
-        return None
-    draws = _weighted(truth, answers, counts)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    n = int(truth.asked.sum())
-    unit: Unit = "share" if truth.is_categorical else "R²"
-    return Score(value, float(draws.std()), direction, n, unit, float(low), float(high))
-
-
-def plain_score(truth: Question, answers: Array) -> float:
-    """Return accuracy or R² of answers on the samples asked, NaN where there is none."""
-    return float(_weighted(truth, answers, np.ones((1, len(answers))))[0])
-
-
-def _weighted(truth: Question, answers: Array, counts: Array) -> NDArray[np.float64]:
-    """Return the score of each draw."""
-    weights = counts[:, truth.asked]
-    given, said = truth.answers[truth.asked], answers[truth.asked]
-    sizes = np.maximum(weights.sum(axis=1), 1)
-    if len(given) == 0:
-        return np.full(len(counts), np.nan)
-    if truth.is_categorical:
-        return np.asarray(weights @ (given == said) / sizes)
-    centred = given - given.mean(axis=0)
-    error, square = ((given - said) ** 2).sum(axis=1), (centred**2).sum(axis=1)
-    # The variance of a draw is around its own mean.
-    total = weights @ square - ((weights @ centred) ** 2).sum(axis=1) / sizes
-    if not square.any():
-        return np.full(len(counts), np.nan)
-    return np.asarray(1 - weights @ error / np.maximum(total, 1e-9 * square.sum()))
+def _value(row: Mapping[str, Any] | None, measure: str) -> str:
+    if row is None:
+        return NOTHING
+    scale, digits = (100, 1) if measure == "accuracy" else (1, 2)
+    unit = " %" if measure == "accuracy" else ""
+    text = f"{row['value'] * scale:.{digits}f}{unit}"
+    if row["low"] is None or row["high"] is None:
+        return text
+    return f"{text} [{row['low'] * scale:.{digits}f}, {row['high'] * scale:.{digits}f}]"

@@ -6,57 +6,28 @@ A sheet is a grid of images, ``(rows, columns, height, width, channels)`` in byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from duotone.federation.backends import Backend
-from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
-from duotone.federation.serving import Serving, by_client
 from duotone.measures.decoding import SAMPLES, Codes, Holder, choose_holders, decode_codes
-from duotone.measures.generation import GRID, GenerationResult, SampleJob, Samples
+from duotone.measures.drawing import GRID, SampleJob, Samples
+from duotone.measures.generated import GenerationResult
 from duotone.measures.judges import styles_of
+from duotone.measures.measure import Scene
+from duotone.measures.sheet import Images, Sheet, pixels
 from duotone.measures.stylists import Stylist, drawn_as, originals_of
 from duotone.partition.partition import Population
 from duotone.types import DataInfo
-
-Images: TypeAlias = NDArray[np.uint8]
-Section: TypeAlias = Literal["traversals", "manifolds", "swaps", "samples", "restyled", "concepts"]
 
 Client = TypeVar("Client", bound=Holder | Stylist)
 
 _CLIENTS = 5
 _STEPS = 9
 _MOST_DIMENSIONS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A picture of a run, with what a reader should know.
-
-    Attributes:
-        name: Of its file, without ending.
-        section: Where a report shows it.
-        title: What it is.
-        caption: What to look for.
-        mislead: How it can mislead.
-        tiles: The images.
-        heads: How many first rows and columns stand apart, being originals.
-    """
-
-    name: str
-    section: Section
-    title: str
-    caption: str
-    mislead: str
-    tiles: Images
-    heads: tuple[int, int] = (0, 0)
 
 
 def draw_sheets(method: Decodes, holders: Sequence[Holder], population: Population) -> list[Sheet]:
@@ -197,13 +168,12 @@ def generation_sheets(
     return sheets
 
 
-def sample_tiles(
-    serving: Serving, population: Population, states: ClientStates, backend: Backend
-) -> Images:
+def sample_tiles(scene: Scene) -> Images:
     """Draw what some members make of the same draws, one row each behind a real sample."""
+    population = scene.population
     chosen = choose_holders(population.partition, styles_of(population.partition), 0)
     members = [client for client in chosen if population.partition[client].role == "member"]
-    drawn = by_client(SampleJob(serving), members, population, states, backend)
+    drawn = scene.ask(SampleJob(scene.serving), members)
     return np.stack([_row(population, client, samples) for client, samples in drawn.items()])
 
 
@@ -297,9 +267,3 @@ def _shown(holders: Sequence[Client]) -> list[Client]:
     newest: list[Client] = [holder for holder in holders if holder.role == "newcomer"][:1]
     others: list[Client] = [holder for holder in holders if holder.role == "member"]
     return [*others[: _CLIENTS - len(newest)], *newest]
-
-
-def pixels(images: Tensor) -> Images:
-    """Return images as they are looked at: bytes, channels last."""
-    values: Images = images.clamp(0, 1).mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-    return values

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from duotone.federation.backends import Backend, ClientTask
-from duotone.federation.engine import ClientStates
+from duotone.federation.backends import ClientTask
 from duotone.federation.method import Method, stored
 from duotone.federation.protocols import Decodes, Restyles
-from duotone.federation.serving import Serving, by_client
+from duotone.federation.serving import Serving
 from duotone.measures.decoding import Codes, decode_codes
-from duotone.networks.reading import BATCH
+from duotone.measures.measure import Scene
+from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
 from duotone.seeding import derive
 from duotone.types import Params, Role, Split
@@ -101,12 +101,7 @@ def taken_off(
     if isinstance(method, Restyles):
         generator = torch.Generator().manual_seed(derive(seed, "restyle", "take-off", client))
         return method.take_off(model, x.to(method.device), generator, redrawn=redrawn).cpu()
-    return torch.cat(
-        [
-            method.encode(model, part.to(method.device)).shared.cpu()
-            for part in torch.split(x, BATCH)
-        ]
-    )
+    return in_batches(lambda part: method.encode(model, part.to(method.device)).shared.cpu(), x)
 
 
 @torch.no_grad()
@@ -114,10 +109,8 @@ def own_styles(method: Method, model: nn.Module, x: Tensor) -> Codes | None:
     """Return local codes of a client's samples, if its style is put on by decoding them."""
     if isinstance(method, Restyles):
         return None
-    parts = [
-        method.encode(model, part.to(method.device)).local.cpu() for part in torch.split(x, BATCH)
-    ]
-    codes: Codes = torch.cat(parts).numpy()
+    local = in_batches(lambda part: method.encode(model, part.to(method.device)).local.cpu(), x)
+    codes: Codes = local.numpy()
     return codes
 
 
@@ -150,11 +143,8 @@ def put_on(
 
 
 def find_stylists(
+    scene: Scene,
     chosen: Sequence[str],
-    serving: Serving,
-    population: Population,
-    states: ClientStates,
-    backend: Backend,
     *,
     shown: int,
     tested: int = SAMPLES,
@@ -163,18 +153,14 @@ def find_stylists(
     """Let some clients take their styles off.
 
     Args:
+        scene: The trained federation.
         chosen: The clients.
-        serving: How they get their models.
-        population: Every client's samples.
-        states: The members' states.
-        backend: Where to compute.
         shown: Training samples of each, for the informed attacker.
         tested: Test samples of each, to be judged.
         redrawn: Whether no stroke of the samples may be left.
     """
-    job = TakeOffJob(serving, {"train": shown, "test": tested}, serving.info.seed, redrawn)
-    found = by_client(job, chosen, population, states, backend)
-    return list(found.values())
+    job = TakeOffJob(scene.serving, {"train": shown, "test": tested}, scene.seed, redrawn)
+    return list(scene.ask(job, chosen).values())
 
 
 def drawn_as(

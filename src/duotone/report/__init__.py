@@ -14,8 +14,8 @@ from duotone.errors import ConfigError
 from duotone.files import disk_errors, write_atomically
 from duotone.report.compared import compared_page
 from duotone.report.page import Page, render
+from duotone.report.record import check_finished, read_record
 from duotone.report.sections import run_page
-from duotone.report.subject import check_finished, read_subject
 from duotone.runs import Run, load_run
 from duotone.runs.compare import compare_entries, reference_below, runs_below
 from duotone.runs.pooled import pool
@@ -72,7 +72,7 @@ def _page(opened: list[Run], names: dict[Path, str], reference: str | None, anyw
             raise ConfigError(
                 f"There is one run, and nothing to compare it with {reference!r}; give more runs."
             )
-        return run_page(read_subject(opened[0]), opened[0].path)
+        return run_page(read_record(opened[0]))
     entries = pool(opened, names)
     return compared_page(entries, compare_entries(entries, reference=reference, anyway=anyway))
 

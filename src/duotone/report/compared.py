@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
-from duotone.errors import RunError
-from duotone.measures.inks import titled
-from duotone.report import figures, tables
-from duotone.report.compared_verdict import compared_verdict
-from duotone.report.page import Block, Grid, Note, Page, Panel, Section, View
-from duotone.report.record import command_text
-from duotone.report.separation import probes_of_entries_figure
-from duotone.runs.pooled import Entry, differing, identity, refuse_unequal
-from duotone.runs.tables import NOTHING, PlainTable, result_tables
+from duotone.measures import all_measures
+from duotone.measures.measure import Entry as ShownEntry
+from duotone.measures.metrics import number_text, value_text
+from duotone.measures.panels import NOTHING, Block, Grid, Note, PlainTable, Section, Sentence
+from duotone.report.page import Page
+from duotone.report.record import read_record
+from duotone.report.sections import command_text, verdict
+from duotone.runs.pooled import Entry, differing, identity, inequality
+from duotone.runs.tables import result_tables
+from duotone.types import ROLES
+from duotone.words import RULES
 
 
 def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:
@@ -25,33 +25,25 @@ def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:
         entries: Runs by entry.
         results: What :func:`duotone.runs.compare.compare_entries` says about them.
     """
-    difference = why_unequal(entries)
-    runs = sum(len(entry.runs) for entry in entries)
-    first = entries[0].runs[0].config
-    sections = (
+    found = inequality([run for entry in entries for run in entry.runs])
+    difference = "" if found is None else found.difference
+    shown = [ShownEntry(entry.name, [read_record(run) for run in entry.runs]) for entry in entries]
+    measured = [measure.compared(shown) for measure in all_measures()]
+    sections = [
         score_section(results, difference),
-        curve_section(entries, results),
-        probe_section(entries),
-        cost_section(entries),
+        *(section for section in measured if section is not None),
         settings_section(entries),
         origin_section(entries),
-    )
+    ]
+    runs = sum(len(entry.runs) for entry in entries)
+    first = entries[0].runs[0].config
     return Page(
         title=" · ".join(entry.name for entry in entries[:4]) + (" …" if len(entries) > 4 else ""),
         subtitle=f"{len(entries)} entries, {runs} runs"
         + ("" if difference else f" · {first.data} · {first.partition['scheme']} partition"),
-        verdict=compared_verdict(entries, results, difference),
-        sections=[section for section in sections if section is not None],
+        verdict=verdict(sections, caveats(entries, difference)),
+        sections=sections,
     )
-
-
-def why_unequal(entries: Sequence[Entry]) -> str:
-    """Return in what data or partition differ between runs; empty if they are the same."""
-    try:
-        refuse_unequal([run for entry in entries for run in entry.runs])
-    except RunError as error:
-        return str(error).partition("cannot be compared: ")[2].partition(". A difference")[0]
-    return ""
 
 
 def score_section(results: Mapping[str, Any], difference: str) -> Section:
@@ -64,123 +56,84 @@ def score_section(results: Mapping[str, Any], difference: str) -> Section:
             0, Note(f"Shown beside each other, not ranked: {difference}. Nothing is tested.")
         )
     intro = "Means over seeds of means over clients, and each entry against the reference."
-    return Section("scores", "Scores", intro, blocks)
+    return Section("scores", "Scores", intro, blocks, _sentences(results))
 
 
-def curve_section(entries: Sequence[Entry], results: Mapping[str, Any]) -> Section:
-    """Return the learning curves over each other."""
+def _sentences(results: Mapping[str, Any]) -> list[Sentence]:
+    """Return the comparison in a sentence for members and one for newcomers."""
     metric = str(results["headline"])
-    pooled = pl.concat([entry_curves(entry, metric) for entry in entries])
-    views = [
-        View((f"{role}s",), figures.overlaid_figure(own, metric))
-        for role in ("member", "newcomer")
-        if not (own := pooled.filter(pl.col("kind") == role)).is_empty()
+    found: list[Sentence] = []
+    for role in ROLES:
+        compared = [c for c in results["comparisons"] if c["role"] == role]
+        text = _comparisons_text(compared, metric) if compared else ""
+        text = text or _score_text(results, f"{role}.{metric}", metric)
+        if text:
+            found.append(Sentence(f"{role.capitalize()}s", text))
+    return found
+
+
+def _score_text(results: Mapping[str, Any], name: str, metric: str) -> str:
+    parts = [
+        f"{entry['name']} {value_text(entry['scores'][name]['mean'], metric)}"
+        for entry in results["entries"]
+        if name in entry["scores"]
     ]
-    panel = Panel(
-        "curves",
-        f"{titled(metric)} by round",
-        tuple(views),
-        "Which entry learns fast, and which ends high: that need not be the same one.",
-        "The shade is one standard deviation over seeds; a single seed has none, which is not "
-        "certainty. Overlapping shades do not prove equality, nor separate ones a difference: see "
-        "the tests.",
-        pooled,
-        ("clients",),
-    )
-    return Section("curves", "Curves", "Mean over clients, then over seeds.", [panel])
+    return f"{', '.join(parts)}." if parts else ""
 
 
-def entry_curves(entry: Entry, metric: str) -> pl.DataFrame:
-    """Return ``entry, role, round, mean, std, seeds`` of the rounds that all seeds have."""
-    seeds = pl.concat([tables.learning_curves(run.metrics, metric) for run in entry.runs])
-    return (
-        seeds.group_by("kind", "round")
-        .agg(
-            pl.col("mean").mean(),
-            pl.col("mean").std(ddof=0).alias("std"),
-            pl.len().cast(pl.Int64).alias("seeds"),
+def _comparisons_text(comparisons: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """Return a sentence for each of a few comparisons; of many, who is better, worse or neither."""
+    if len(comparisons) <= 3:
+        return " ".join(_comparison_text(found, metric) for found in comparisons)
+    clauses = []
+    for outcome in ("better", "worse", "no difference shown", "one seed"):
+        names = [
+            f"{found['entry']} ({_gap(found, metric)})"
+            for found in comparisons
+            if found["verdict"] == outcome
+        ]
+        words = "one seed, so nothing is called better" if outcome == "one seed" else outcome
+        clauses += [f"{words}: {', '.join(names)}"] if names else []
+    return f"Against {comparisons[0]['reference']}, {'; '.join(clauses)}."
+
+
+def _gap(found: Mapping[str, Any], metric: str) -> str:
+    unit = " points" if metric == "accuracy" else f" {metric}"
+    return number_text(found["difference"]["mean"], metric, sign="+") + unit
+
+
+def _comparison_text(found: Mapping[str, Any], metric: str) -> str:
+    difference = found["difference"]
+    gap = _gap(found, metric)
+    name, reference = found["entry"], found["reference"]
+    if difference["low"] is None:
+        return f"{name} − {reference}: {gap}, on one seed, so nothing is called better."
+    ends = " to ".join(number_text(difference[end], metric) for end in ("low", "high"))
+    span = f"{gap}, 95 % interval {ends}, p = {found['corrected_p']:.2g}"
+    if found["verdict"] in ("better", "worse"):
+        return f"{name} is {found['verdict']} than {reference} ({span})."
+    return f"Between {name} and {reference} no difference is shown ({span})."
+
+
+def caveats(entries: Sequence[Entry], difference: str) -> list[str]:
+    """Return what keeps a comparison from saying more."""
+    found = []
+    if difference:
+        found.append(
+            f"these runs differ in more than their method ({difference}), so nothing here ranks "
+            "them"
         )
-        .filter(pl.col("seeds") == len(entry.runs))
-        .select(pl.lit(entry.name).alias("entry"), "kind", "round", "mean", "std", "seeds")
-        .sort("kind", "round")
-    )
-
-
-def probe_section(entries: Sequence[Entry]) -> Section | None:
-    """Return every probe with all entries side by side; ``None`` if there are no probes."""
-    found = [
-        tables.probe_table(run.summary["scores"]).with_columns(
-            pl.lit(entry.name).alias("entry"), pl.lit(run.config.seed).alias("seed")
-        )
-        for entry in entries
-        for run in entry.runs
-    ]
-    every = pl.concat(found)
-    if every.is_empty():
-        return None
-    pooled = every.group_by("entry", "question", "part", "probe", maintain_order=True).agg(
-        pl.col("value").mean(),
-        # Over several seeds their range is shown; of a single one its own interval over samples.
-        pl.when(pl.len() > 1)
-        .then(pl.col("value").min())
-        .otherwise(pl.col("low").first())
-        .alias("low"),
-        pl.when(pl.len() > 1)
-        .then(pl.col("value").max())
-        .otherwise(pl.col("high").first())
-        .alias("high"),
-        pl.len().cast(pl.Int64).alias("seeds"),
-    )
-    asked = pooled.select("question", "part").unique(maintain_order=True).rows()
-    views = [
-        View(
-            (f"{question} from {part}",),
-            probes_of_entries_figure(
-                pooled.filter((pl.col("question") == question) & (pl.col("part") == part)),
-                question,
-                part,
-            ),
-        )
-        for question, part in asked
-    ]
-    panel = Panel(
-        "probes",
-        "What can be read from each part",
-        tuple(views),
-        "Client and group should be at chance for the shared part and high for the local one.",
-        "Bars are the range over seeds, or of a single seed the 95 % interval over samples. Probes "
-        "of different methods read codes of different widths.",
-        pooled,
-        ("question",),
-    )
-    return Section("separation", "Separation", "The same probes on every entry's codes.", [panel])
-
-
-def cost_section(entries: Sequence[Entry]) -> Section:
-    """Return what each entry cost."""
-    rows = []
-    for entry in entries:
-        runs = entry.runs
-        totals = [tables.traffic(run.metrics) for run in runs]
-        facts = runs[0].folder.facts()
-        rows.append(
-            (
-                entry.name,
-                *(
-                    tables.size_text(sum(float(t[name].sum()) for t in totals) / len(runs))
-                    for name in ("bytes_up", "bytes_down")
-                ),
-                *(f"{facts['parts'][part]['parameters']:,}" for part in ("shared", "local")),
-                f"{sum(run.folder.facts()['seconds'] for run in runs) / len(runs):.0f} s",
-            )
-        )
-    table = PlainTable(
-        "Cost of one run",
-        ("entry", ">sent by clients", ">received", ">shared parameters", ">local", ">time"),
-        tuple(rows),
-        "Mean over seeds. Times are those of the machine that ran it, and of what else ran there.",
-    )
-    return Section("communication", "Communication", "What travelled.", [Grid("cost", table)])
+    seeds = sorted({len(entry.runs) for entry in entries})
+    if seeds[0] == 1:
+        found.append("some entries have a single seed, whose luck is part of every number")
+    elif seeds[0] < 5:
+        found.append(f"{seeds[0]} seeds give wide intervals, and small differences stay unseen")
+    rules = {str(entry.runs[0].summary["newcomer_rule"]) for entry in entries}
+    if len(rules) > 1:
+        given = " or ".join(sorted(RULES[rule] for rule in rules))
+        found.append(f"newcomers do not give the same everywhere ({given})")
+    found.append("clients of one seed share a training run and are not independent")
+    return found
 
 
 def settings_section(entries: Sequence[Entry]) -> Section:

@@ -1,113 +1,136 @@
-"""The record of a run: what travelled, and how to repeat it."""
+"""Read finished runs: everything that a report shows is in their folders."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from duotone.config import write_toml
-from duotone.report import figures, tables
-from duotone.report.page import Block, Code, Grid, Note, Panel, Section, View
-from duotone.report.subject import Subject
-from duotone.report.tables import count_text
-from duotone.runs.tables import PlainTable
+from duotone.data.dataset import Array
+from duotone.errors import RunError
+from duotone.measures import all_measures
+from duotone.measures.accuracy import last_values
+from duotone.measures.measure import Record
+from duotone.measures.panels import StoredPicture
+from duotone.measures.score import read_scores
+from duotone.runs import Run
+from duotone.types import ROLES
+
+MOST_BYTES = 2_000_000
+"""All pictures of a report together."""
+_KEYS = ("file", "title", "caption", "mislead", "section")
+_LATENT_FACTS = ("label", "client", "group", "kind", "split", "index")
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def traffic_section(subject: Subject) -> Section:
-    """Return what travelled, and what left each client."""
-    table, ledger = tables.traffic(subject.metrics), tables.ledger(subject.metrics)
-    shared, local = (subject.facts["parts"][part] for part in ("shared", "local"))
-    stays = f"{local['parameters']:,} local parameters" if local["parameters"] else "no parameter"
-    intro = (
-        f"The shared part is {shared['parameters']:,} parameters and {shared['buffers']:,} buffer "
-        f"values, {tables.size_text(shared['bytes'])}; besides its samples, a client keeps {stays} "
-        "to itself."
-    )
-    sent, received = (float(table[name].sum()) for name in ("bytes_up", "bytes_down"))
-    if sent + received == 0:
-        note = Note("Nothing travelled: this method trains every client alone.")
-        return Section("communication", "Communication", intro, [note])
-    extra = max(ledger["bytes_up"] / ledger["rounds"]) - shared["bytes"]
-    if extra > 0.5:
-        intro += f" An upload carries {tables.size_text(extra)} more than that."
-    rows = tuple(
-        (
-            client,
-            str(rounds),
-            *(tables.size_text(total) for total in totals),
+def check_finished(run: Run) -> None:
+    """Make sure that a run has ended and that its summary and metrics belong together.
+
+    Raises:
+        RunError: It has not ended, or a file is damaged.
+    """
+    status = run.status
+    if status != "finished":
+        raise RunError(
+            f"{run.path} is {status}, and a report needs a finished run; finish it with: "
+            f"duotone resume {run.path}"
         )
-        for client, rounds, *totals in ledger.iter_rows()
-    )
-    blocks: list[Block] = [
-        Panel(
-            "traffic",
-            "What travelled in each round",
-            (View((), figures.traffic_figure(table)),),
-            f"The total: {tables.size_text(sent)} up and "
-            f"{tables.size_text(received)} down in "
-            f"{count_text(table.height, 'round')}.",
-            "These are the tensors themselves, uncompressed and without protocol or encryption. "
-            "That local parameters never leave says nothing about what shared ones reveal.",
-            table,
-        ),
-        Grid(
-            "ledger",
-            PlainTable(
-                "Ledger: what left each client",
-                ("client", ">rounds", ">sent", ">received"),
-                rows,
-                "Updates of the shared part, and what the method's statistics add; samples and "
-                "local parameters never leave.",
-            ),
-            is_folded=len(rows) > 12,
-        ),
+    summary = run.summary
+    missing = [
+        key for key in ("scores", "headline", "rounds", "newcomer_rule") if key not in summary
     ]
-    return Section("communication", "Communication", intro, blocks)
-
-
-def repeat_section(subject: Subject) -> Section:
-    """Return everything needed to repeat the run."""
-    facts = subject.facts
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    rows = [
-        ("seed", str(subject.config.seed)),
-        ("duotone", str(facts["duotone"])),
-        ("python", f"{facts['python']} on {facts['platform']}, device {facts['device']}"),
-        ("libraries", versions),
-        ("data fingerprint", str(facts["data_fingerprint"])),
-        ("partition fingerprint", str(facts["partition_fingerprint"])),
-        ("started", str(facts["created"])),
-        ("time", f"{facts['seconds']:.0f} s"),
-    ]
-    blocks: list[Block] = [
-        Grid("facts", PlainTable("What it depends on", ("fact", "value"), tuple(rows)))
-    ]
-    given = [name for name in ("data", "model") if _is_object(getattr(subject.config, name))]
-    if given:
-        blocks.append(
-            Note(
-                f"The {' and '.join(given)} of this run was given in Python and must be given "
-                "again to repeat it."
+    if missing:
+        raise RunError(f"{run.path / 'summary.json'} is damaged: it lacks {', '.join(missing)}.")
+    metric, number, scores = str(summary["headline"]), summary["rounds"], summary["scores"]
+    last = last_values(run.metrics, metric, number)
+    for role in ROLES:
+        found = int((last["kind"] == role).sum())
+        score = scores.get(f"{role}.{metric}", {}) if isinstance(scores, dict) else {}
+        wanted = int(score.get("n", 0))
+        if found != wanted:
+            raise RunError(
+                f"{run.path / 'metrics.csv'} is damaged: it has the {metric} of {found} {role}s in "
+                f"round {number}, and the summary that of {wanted}."
             )
-        )
-    command = command_text(facts["command"])
-    if command:
-        blocks.append(Code("The command it was made with", command))
-    blocks += [
-        Code("Repeat it from its configuration", "duotone run --config config.toml"),
-        Code("config.toml", write_toml(subject.config.model_dump()), is_folded=True),
-    ]
-    intro = (
-        "The same seed, data and versions give the same numbers bit for bit on the same machine; "
-        "another processor may differ by rounding."
+
+
+def read_record(run: Run) -> Record:
+    """Read a finished run.
+
+    Raises:
+        RunError: It has not ended, a file is damaged, or an earlier version made it.
+    """
+    check_finished(run)
+    try:
+        scores = read_scores(run.summary["scores"])
+    except (RunError, AttributeError, TypeError) as error:
+        raise RunError(f"{run.path / 'summary.json'}: {error}.") from error
+    names = [measure.file for measure in all_measures() if measure.file is not None]
+    tables = {name: found for name in names if (found := run.folder.table(name)) is not None}
+    return Record(
+        run.config,
+        run.folder.facts(),
+        run.metrics,
+        run.summary,
+        scores,
+        _latents(run),
+        tables,
+        stored_pictures(run.path),
     )
-    return Section("repeat", "Repeat it", intro, blocks)
 
 
-def _is_object(name: str | None) -> bool:
-    return str(name).startswith("object:")
+def _latents(run: Run) -> Mapping[str, Array] | None:
+    path = run.path / "latents.npz"
+    if not path.exists():
+        return None
+    arrays = run.latents
+    missing = [name for name in (*_LATENT_FACTS, "shared", "local") if name not in arrays]
+    if missing:
+        raise RunError(f"{path} is damaged: it lacks {', '.join(missing)}.")
+    if len({len(values) for values in arrays.values()}) > 1:
+        raise RunError(f"{path} is damaged: its arrays are not of one length.")
+    return arrays
 
 
-def command_text(command: Sequence[str]) -> str:
-    """Return a command as it can be typed; empty for a run that was started from Python."""
-    return shlex.join(command)
+def stored_pictures(folder: Path) -> list[StoredPicture]:
+    """Return the pictures of a run folder, as far as there is room for them.
+
+    Raises:
+        RunError: The list is damaged, or names a picture that is not there.
+    """
+    path = folder / "figures" / "figures.json"
+    if not path.exists():
+        return []
+    try:
+        entries = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
+    if not isinstance(entries, list):
+        raise RunError(f"{path} is damaged: it holds no list of pictures.")
+    found: list[StoredPicture] = []
+    room = MOST_BYTES
+    for entry in entries:
+        content = _picture(path, entry)
+        if len(content) > room:
+            continue
+        room -= len(content)
+        uri = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        section, title, look, mislead = (
+            str(entry[key]) for key in ("section", "title", "caption", "mislead")
+        )
+        found.append(StoredPicture(section, title, look, mislead, uri))
+    return found
+
+
+def _picture(path: Path, entry: Any) -> bytes:
+    if not isinstance(entry, dict) or any(key not in entry for key in _KEYS):
+        raise RunError(f"{path} is damaged: every picture needs {', '.join(_KEYS)}. Got {entry!r}.")
+    name = str(entry["file"])
+    if name != Path(name).name or not (path.parent / name).is_file():
+        raise RunError(f"{path} names {name!r}, which is not a file beside it.")
+    content = (path.parent / name).read_bytes()
+    if not content.startswith(_PNG):
+        raise RunError(f"{path.parent / name} is not a PNG file.")
+    return content

@@ -100,7 +100,7 @@ class Run:
     @cached_property
     def concepts(self) -> dict[str, Any] | None:
         """What clients are mixtures of, for methods that find concepts."""
-        return self.folder.concepts()
+        return self.folder.table("concepts")
 
     def generate(
         self, client: str, *, label: int | None = None, count: int = 20, seed: int = 0

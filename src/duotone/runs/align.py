@@ -11,6 +11,7 @@ from typing import Any
 
 from duotone.errors import RunError
 from duotone.federation.answers import AnswerLog
+from duotone.federation.backends.choice import make_backend
 from duotone.federation.engine import MemoryStates, before_first_round, collect
 from duotone.federation.method import Method
 from duotone.methods import METHODS
@@ -25,7 +26,6 @@ from duotone.runs import (
     plan_run,
     prepare,
 )
-from duotone.runs.backend import make_backend
 from duotone.runs.draft import Data
 from duotone.runs.plan import Model
 from duotone.types import ServerState
@@ -101,7 +101,7 @@ def align(
     server = ServerState({**started, **given})
     info = replace(before, round=round)
     log = AnswerLog()
-    with make_backend(plan, warnings.warn) as backend:
+    with make_backend(fedcd, population, config, warnings.warn) as backend:
         told = collect(fedcd, server, population, info, MemoryStates(), backend, log)
     for client, reason in log.refused.items():
         warnings.warn(f"Client {client!r} was left out: {reason}.", stacklevel=2)

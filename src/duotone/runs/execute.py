@@ -15,6 +15,7 @@ from typing import Protocol
 import polars as pl
 
 from duotone.federation.backends import Backend
+from duotone.federation.backends.choice import make_backend
 from duotone.federation.election import vote
 from duotone.federation.engine import (
     RoundResult,
@@ -22,34 +23,25 @@ from duotone.federation.engine import (
     federate,
     size_in_bytes,
 )
-from duotone.federation.protocols import Generates, Monitors, Warns
+from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore, Shelf
-from duotone.measures.clients import Row, choose_clients, evaluate
-from duotone.measures.concepts import concept_sheet
-from duotone.measures.curve import newcomer_curve
-from duotone.measures.metrics import DIRECTIONS
-from duotone.measures.separation import separation_scores
-from duotone.measures.sheets import Sheet, sample_tiles
-from duotone.measures.summary import (
-    Score,
+from duotone.measures import all_measures
+from duotone.measures.accuracy import (
     best_validation,
-    headline,
-    is_better,
-    mean_validation,
+    headline_scores,
     selected_round,
-    summarise,
+    selection,
 )
-from duotone.runs.backend import make_backend
+from duotone.measures.evaluation import choose_clients, evaluate
+from duotone.measures.measure import Row, Scene
+from duotone.measures.metrics import DIRECTIONS, headline
+from duotone.measures.score import Key, Score, scores_json
+from duotone.measures.sheet import Sheet
+from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
+from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
-from duotone.runs.separation import (
-    measure_concepts,
-    measure_latents,
-    measure_made,
-    separation_rows,
-)
-from duotone.runs.serving import last_election, last_serving
 from duotone.types import ServerState
 
 
@@ -143,7 +135,7 @@ def _train(
         observer.run_started(folder, plan, done)
     folder.log(f"starting after round {done} of {config.rounds}")
 
-    with make_backend(plan, say) as backend, folder.scratch() as scratch:
+    with make_backend(plan.method, population, config, say) as backend, folder.scratch() as scratch:
         shelf = Shelf(scratch)
         for result in federate(
             plan.method,
@@ -178,13 +170,10 @@ def _train(
                             observer.message(f"After round {number} {elected.said}.")
                 found = evaluate(serving, clients, population, store, backend)
                 if isinstance(plan.method, Generates) and population.info.is_image:
-                    folder.write_samples(sample_tiles(serving, population, store, backend), (0, 1))
-                scores = headline_scores(found)
-                best, is_best = _selection(found, number, best)
-                if number == config.rounds and config.curve:
-                    found += newcomer_curve(
-                        plan.method, serving, config.curve, found, population, store, backend
-                    )
+                    scene = _scene(folder, plan, serving, clients, store, backend)
+                    folder.write_samples(sample_tiles(scene), (0, 1))
+                scores = {str(key): value for key, value in headline_scores(found).items()}
+                best, is_best = selection(found, number, best)
                 rows += found
             size, crc = folder.append_metrics(rows, crc)
             notes = {
@@ -207,6 +196,26 @@ def _train(
         _finish(folder, plan, store, clients, backend, shelf)
 
 
+def _scene(
+    folder: RunFolder,
+    plan: Plan,
+    serving: Serving,
+    clients: Sequence[str],
+    store: FolderStore,
+    backend: Backend,
+) -> Scene:
+    return Scene(
+        plan.method,
+        plan.population,
+        serving,
+        clients,
+        store,
+        backend,
+        plan.config,
+        folder.metrics(),
+    )
+
+
 def _finish(
     folder: RunFolder,
     plan: Plan,
@@ -215,47 +224,34 @@ def _finish(
     backend: Backend,
     shelf: Shelf,
 ) -> None:
-    """Write what is known at the end; doing it again changes nothing."""
-    config, last = plan.config, store.last
+    """Measure, and write what is known at the end; doing it again changes nothing."""
+    last = store.last
     folder.cut_metrics(last.notes["metrics_bytes"])
     table = folder.metrics()
-    scores = summarise(table)
     elected = last_election(last)
     is_scored = (pl.col("round") == last.round) & (pl.col("metric") == headline(table["metric"]))
     scored = set(table.filter(is_scored)["client"])
     unscored = [client for client in clients if client not in scored]
-    clients = [client for client in clients if client in scored]
-    if config.latents and clients:
-        serving = replace(last_serving(plan, last), shelf=shelf)
-        latents = measure_latents(plan, serving, clients, store, backend)
-        folder.write_latents(latents)
-        found = separation_scores(latents, data_name=config.data, seed=config.seed)
-        sheets: list[Sheet] = []
-        made = measure_made(plan, serving, store, backend)
-        if made is not None:
-            found |= made.scores
-            sheets += made.sheets
-            folder.write_made(made.swaps, made.generation, made.restyled)
-        placed = measure_concepts(plan, serving, clients, store, backend)
-        if placed is not None:
-            concepts, told = placed
-            found |= told
-            folder.write_concepts(concepts)
-            if plan.population.info.is_image:
-                sheets.append(concept_sheet(concepts, plan.population))
-        if sheets:
-            folder.write_sheets(sheets)
-        folder.append_metrics(separation_rows(found, last.round))
-        scores |= found
-    if isinstance(plan.method, Monitors):
-        members, units = len(plan.population.partition.members), plan.method.monitor_units
-        scores |= {
-            name: Score(value, 0.0, "reference", members, units.get(name, "number"))
-            for name, value in plan.method.monitors(last.server()).items()
-        }
+    serving = replace(last_serving(plan, last), shelf=shelf)
+    scored_clients = [client for client in clients if client in scored]
+    scene = _scene(folder, plan, serving, scored_clients, store, backend)
+    scores: dict[Key, Score] = {}
+    sheets: list[Sheet] = []
+    for measure in all_measures():
+        if not measure.applies(scene):
+            continue
+        found = measure.measure(scene)
+        scores.update(found.scores)
+        sheets += found.sheets
+        folder.append_metrics(found.rows)
+        if found.table is not None and measure.file is not None:
+            folder.write_table(measure.file, found.table)
+        if found.arrays is not None:
+            folder.write_latents(found.arrays)
+    folder.write_sheets(sheets)
     folder.write_summary(
         {
-            "scores": {name: score.as_json() for name, score in scores.items()},
+            "scores": scores_json(scores),
             "headline": headline(table["metric"]),
             "rounds": last.round,
             "selected_round": selected_round(table),
@@ -309,31 +305,6 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
 def _is_own(metric: str) -> bool:
     """Say whether a client may call a number so: what evaluation measures is not its to say."""
     return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
-
-
-def headline_scores(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the mean headline metric of members and newcomers."""
-    metric = headline(row.metric for row in rows)
-    scores: dict[str, float] = {}
-    for role in ("member", "newcomer"):
-        values = [row.value for row in rows if row.metric == metric and row.role == role]
-        if values:
-            scores[f"{role}.{metric}"] = sum(values) / len(values)
-    return scores
-
-
-def _selection(
-    rows: Sequence[Row], round: int, best: tuple[int, float] | None
-) -> tuple[tuple[int, float] | None, bool]:
-    """Return the best round so far by members' validation scores, and whether it is this one."""
-    metric = headline(row.metric for row in rows)
-    values = [r.value for r in rows if r.metric == f"val_{metric}" and r.role == "member"]
-    if not values:
-        return best, False
-    value = mean_validation(values)
-    if best is None or is_better(value, best[1], metric):
-        return (round, value), True
-    return best, False
 
 
 class _StopRequest:

@@ -43,12 +43,8 @@ from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
-from duotone.measures.clients import Row
-from duotone.measures.concepts import Concepts
-from duotone.measures.generation import GenerationResult
-from duotone.measures.restyle import RestyleResult
-from duotone.measures.sheets import Images, Sheet
-from duotone.measures.swap import SwapResult
+from duotone.measures.measure import Row
+from duotone.measures.sheet import Images, Sheet
 
 FORMAT = 1
 _FREE = ("data", "backend", "workers")
@@ -310,42 +306,29 @@ class RunFolder:
         content = json.dumps(summary, indent=2) + "\n"
         write_atomically(self.path / "summary.json", content.encode())
 
-    def write_made(
-        self,
-        swaps: SwapResult | None,
-        generation: GenerationResult | None,
-        restyled: RestyleResult | None,
-    ) -> None:
-        """Write what judges say of samples that a method made."""
-        if swaps is not None:
-            self._write_json(
-                "swap.json", {"matrix": swaps.matrix, "local_effect": swaps.local_effect}
-            )
-        if generation is not None:
-            self._write_json(
-                "generate.json", {"clients": generation.clients, "pairs": generation.pairs}
-            )
-        if restyled is not None:
-            self._write_json("restyle.json", {"pairs": restyled.pairs})
+    def write_table(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write the details that a measure found."""
+        write_atomically(
+            self.path / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode()
+        )
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """Return the details that a measure found; ``None`` if it left none.
+
+        Raises:
+            RunError: The file is damaged.
+        """
+        file = f"{name}.json"
+        return self._json(file) if (self.path / file).exists() else None
 
     def write_samples(self, tiles: Images, heads: tuple[int, int]) -> None:
         """Replace ``samples.png``."""
         write_atomically(self.path / "samples.png", tiles_png(tiles, heads))
 
-    def write_concepts(self, concepts: Concepts) -> None:
-        """Write ``concepts.json``."""
-        self._write_json("concepts.json", concepts.as_json())
-
-    def concepts(self) -> dict[str, Any] | None:
-        """Return what clients are mixtures of; ``None`` for methods without concepts.
-
-        Raises:
-            RunError: The file is damaged.
-        """
-        return self._json("concepts.json") if (self.path / "concepts.json").exists() else None
-
     def write_sheets(self, sheets: Sequence[Sheet]) -> None:
         """Write all pictures into ``figures``, with a list that says what each of them shows."""
+        if not sheets:
+            return
         place = self.path / "figures"
         with disk_errors(place):
             place.mkdir(exist_ok=True)
@@ -383,9 +366,6 @@ class RunFolder:
         stamp = datetime.now().astimezone().isoformat(timespec="seconds")
         with disk_errors(self.path), (self.path / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
-
-    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
 
     def _json(self, name: str) -> dict[str, Any]:
         try:

@@ -13,15 +13,15 @@ from duotone.errors import ConfigError, RunError, UnknownNameError
 from duotone.federation.backends import ClientTask
 from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
-from duotone.measures.generation import asks_labels, generated, known_labels, own_labels
-from duotone.measures.sheets import pixels
+from duotone.measures.drawing import asks_labels, generated, known_labels, own_labels
+from duotone.measures.sheet import pixels
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.registry import did_you_mean
 from duotone.runs import Run, RunFolder, given_again, load_run, plan_run
 from duotone.runs.draft import Data
+from duotone.runs.last_round import last_serving
 from duotone.runs.plan import Model, Plan
-from duotone.runs.serving import last_serving
 from duotone.seeding import derive
 
 

@@ -5,7 +5,6 @@ All problems with settings are collected and reported together, before anything 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +40,6 @@ class Plan:
         population: Every client's samples.
         rule: What newcomers start from.
         ways: How models may be adjusted to a client's inputs.
-        workers: Number of worker processes.
     """
 
     config: RunConfig
@@ -49,7 +47,6 @@ class Plan:
     population: Population
     rule: NewcomerRule
     ways: tuple[Way, ...]
-    workers: int
 
 
 def plan_run(
@@ -125,7 +122,7 @@ def plan_run(
     )
     rules = rules_with(base.personalise, method_class.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    return Plan(config, method, population, rule, chosen, base.workers or available_cores())
+    return Plan(config, method, population, rule, chosen)
 
 
 def _method(given: type[Method] | str | None) -> type[Method]:
@@ -254,11 +251,6 @@ def _device(wanted: str) -> str:
     if wanted == "cuda" and not available:
         raise ConfigError("device = 'cuda' was asked for, but torch sees no GPU; use cpu or auto.")
     return "cuda" if wanted in ("auto", "cuda") and available else "cpu"
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

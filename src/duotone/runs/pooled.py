@@ -27,12 +27,13 @@ from duotone.measures.statistics import (
     mean_ranks,
     verdict,
 )
-from duotone.measures.summary import unit_of
 from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
 from duotone.runs import Run
 
+_FACTS = ("unit", "measure", "question", "part", "variant", "role")
+"""What a score says of itself, seed by seed the same."""
 NOT_IN_RESULTS = ("seed", "backend", "workers", "device")
 """Settings that make no other entry: the seed, and how a result is computed."""
 
@@ -194,7 +195,7 @@ def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, 
             "std": sum(score["std"] for score in found) / len(found),
             "direction": found[0]["direction"],
             "clients": found[0]["n"],
-            "unit": next(unit_of(name, scores) for scores in runs if name in scores),
+            **{fact: found[0][fact] for fact in _FACTS if fact in found[0]},
         }
     return result
 
@@ -225,28 +226,42 @@ def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[
             if name != reference:
                 comparison = compare_pairs(own, values.get(reference, {}), direction)
                 if comparison is not None:
-                    found.append((name, f"{role}.{metric}", comparison))
+                    found.append((name, role, comparison))
     corrected = holm([comparison.p for _, _, comparison in found])
     return [
         {
             "entry": name,
             "reference": reference,
-            "score": score,
+            "score": f"{role}.{metric}",
+            "role": role,
+            "metric": metric,
             **asdict(comparison),
             "corrected_p": p,
             "verdict": verdict(comparison, p, direction),
         }
-        for (name, score, comparison), p in zip(found, corrected, strict=True)
+        for (name, role, comparison), p in zip(found, corrected, strict=True)
     ]
 
 
-def refuse_unequal(runs: Sequence[Run]) -> None:
-    """Refuse runs whose scores differ for other reasons than what was run.
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """Two runs whose scores differ for other reasons than what was run.
+
+    Attributes:
+        first: The one.
+        second: The other.
+        difference: In what data, style or partition they differ.
+    """
+
+    first: Run
+    second: Run
+    difference: str
+
+
+def inequality(runs: Sequence[Run]) -> Inequality | None:
+    """Return two runs that cannot be compared, if there are any.
 
     Runs of one seed must share data and partition; runs of other seeds, their description.
-
-    Raises:
-        RunError: Two runs differ in data, style or partition.
     """
     first = runs[0]
     by_seed = {first.config.seed: first}
@@ -254,18 +269,27 @@ def refuse_unequal(runs: Sequence[Run]) -> None:
         for what in ("data", "style", "partition"):
             a, b = getattr(first.config, what), getattr(run.config, what)
             if a != b:
-                raise _unequal(first, run, f"{what} {_brief(a, b)} against {_brief(b, a)}")
+                return Inequality(first, run, f"{what} {_brief(a, b)} against {_brief(b, a)}")
         twin = by_seed.setdefault(run.config.seed, run)
         for what in ("data_fingerprint", "partition_fingerprint"):
             if twin.folder.facts()[what] != run.folder.facts()[what]:
-                raise _unequal(twin, run, f"the {what.replace('_', ' ')} differs")
+                return Inequality(twin, run, f"the {what.replace('_', ' ')} differs")
+    return None
 
 
-def _unequal(first: Run, second: Run, difference: str) -> RunError:
-    return RunError(
-        f"{first.path} and {second.path} cannot be compared: {difference}. A difference in scores "
-        "would say nothing about the methods; duotone compare --anyway shows them all the same."
-    )
+def refuse_unequal(runs: Sequence[Run]) -> None:
+    """Refuse runs whose scores differ for other reasons than what was run.
+
+    Raises:
+        RunError: Two runs differ in data, style or partition.
+    """
+    found = inequality(runs)
+    if found is not None:
+        raise RunError(
+            f"{found.first.path} and {found.second.path} cannot be compared: {found.difference}. "
+            "A difference in scores would say nothing about the methods; duotone compare --anyway "
+            "shows them all the same."
+        )
 
 
 def _brief(value: Any, other: Any) -> str:

@@ -18,16 +18,17 @@ from duotone.measures.attackers import SHOWN
 from duotone.measures.decoding import choose_holders
 from duotone.measures.exposure import Exposure, exposure
 from duotone.measures.judges import train_judges
-from duotone.measures.sheets import pixels
+from duotone.measures.judging import dealt_anew, judges_of_unseen, lacks_labels
+from duotone.measures.measure import Scene
+from duotone.measures.sheet import pixels
 from duotone.measures.stylists import find_stylists, own_styles, put_on, restyles, taken_off
 from duotone.methods import METHODS
 from duotone.partition.partition import Population
 from duotone.runs import Run, RunFolder
 from duotone.runs.draft import Data
 from duotone.runs.generate import check_client, open_finished
-from duotone.runs.judging import every_label_in_every_look, judges_of_unseen, lacks_labels
+from duotone.runs.last_round import last_serving
 from duotone.runs.plan import Model, Plan
-from duotone.runs.serving import last_serving
 
 _TESTED = 300
 """Test samples of each client by which it is measured what re-styled samples give away."""
@@ -214,9 +215,12 @@ def _restyled(
 
 
 def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Exposure:
-    population = plan.population
-    unseen = every_label_in_every_look(plan) if lacks_labels(population) else None
-    judges = train_judges(population, seed) if unseen is None else judges_of_unseen(plan, unseen)
+    config, population = plan.config, plan.population
+    dealt = dealt_anew(config, population.partition) if lacks_labels(population) else None
+    if dealt is None:
+        judges = train_judges(population, seed)
+    else:
+        judges = judges_of_unseen(config, population.partition, dealt)
     chosen = choose_holders(population.partition, judges.style_of, seed)
     chosen += [client for client in (source, target) if client not in chosen]
     for client in (source, target):
@@ -225,12 +229,19 @@ def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Ex
                 f"Client {client!r} of {path} has no test samples to measure by; use restyle."
             )
     with RunFolder(path).reading() as last:
-        stylists = find_stylists(
-            chosen,
-            last_serving(plan, last),
+        scene = Scene(
+            plan.method,
             population,
+            last_serving(plan, last),
+            chosen,
             last,
             Serial(plan.method, population),
+            config,
+            RunFolder(path).metrics(),
+        )
+        stylists = find_stylists(
+            scene,
+            chosen,
             shown=SHOWN // len(chosen),
             tested=_TESTED,
             redrawn=True,

@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from duotone.measures.metrics import is_share
+from duotone.measures.metrics import number_text
+from duotone.measures.panels import NOTHING, PlainTable
 from duotone.words import RULES
 
-NOTHING = "–"
 _SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}
 _CALLED = {"auc": "AUC", "f1": "F1", "mse": "MSE", "mae": "MAE", "r2": "R²"}
-
-
-@dataclass(frozen=True, slots=True)
-class PlainTable:
-    """A table of text.
-
-    Attributes:
-        title: What it shows.
-        columns: Their headings; one that starts with ">" is aligned to the right.
-        rows: The cells.
-        note: How to read it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-    def markdown(self) -> str:
-        """Return the table as a section of a Markdown page."""
-        names = [column.removeprefix(">") for column in self.columns]
-        heads, *cells = ([cell.replace("|", "\\|") for cell in row] for row in (names, *self.rows))
-        widths = [max(3, *map(len, column)) for column in zip(heads, *cells, strict=True)]
-        right = [column.startswith(">") for column in self.columns]
-
-        def line(row: Sequence[str]) -> str:
-            padded = (
-                cell.rjust(width) if is_right else cell.ljust(width)
-                for cell, width, is_right in zip(row, widths, right, strict=True)
-            )
-            return f"| {' | '.join(padded)} |"
-
-        rule = [
-            "-" * (width - 1) + (":" if is_right else "-")
-            for width, is_right in zip(widths, right, strict=True)
-        ]
-        body = "\n".join([line(heads), line(rule), *map(line, cells)])
-        return f"## {self.title}\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
 
 
 def choice_text(values: Mapping[str, Any]) -> str:
@@ -107,11 +68,6 @@ def _cell(score: Mapping[str, Any] | None, metric: str, with_interval: bool) -> 
     if with_interval and score["low"] is not None:
         text += f" ± {number_text((score['high'] - score['low']) / 2, metric)}"
     return f"{text} ({number_text(score['std'], metric)})" if score["clients"] > 1 else text
-
-
-def number_text(value: float, metric: str, *, sign: Literal["-", "+"] = "-") -> str:
-    """Return a value as text, in percent for accuracies; sign "+" shows the plus too."""
-    return f"{value * 100:{sign}.1f}" if is_share(metric) else f"{value:{sign}.4f}"
 
 
 def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTable:
@@ -185,22 +141,16 @@ def curve_order(points: Iterable[str]) -> list[str]:
 def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
     """Return how newcomers fare by what they are given; ``None`` if that was not measured."""
     metric = str(results["headline"])
-    prefix = f"newcomer.{metric}@"
-    points = {
-        name.removeprefix(prefix)
+    curves = [
+        {own["variant"]: own for own in entry["scores"].values() if own.get("measure") == "curve"}
         for entry in results["entries"]
-        for name in entry["scores"]
-        if name.startswith(prefix)
-    }
-    if not points:
+    ]
+    if not any(curves):
         return None
-    ordered = curve_order(points)
+    ordered = curve_order({point for curve in curves for point in curve})
     rows = tuple(
-        (
-            str(entry["name"]),
-            *(_cell(entry["scores"].get(prefix + point), metric, True) for point in ordered),
-        )
-        for entry in results["entries"]
+        (str(entry["name"]), *(_cell(curve.get(point), metric, True) for point in ordered))
+        for entry, curve in zip(results["entries"], curves, strict=True)
     )
     unit = " %" if metric == "accuracy" else ""
     return PlainTable(

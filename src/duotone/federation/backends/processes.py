@@ -229,3 +229,8 @@ def received(connection: Connection, task: ClientTask) -> ClientResult:
     except Exception as error:  # whatever a strange object does when it is put together again
         failure = Failure(f"its answer cannot be read: {type(error).__name__}: {error}")
         return ClientResult(task.client, failure=failure)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -187,9 +187,9 @@ class FedVC(Method):
     config: FedVCConfig
     newcomer_rules = ("label-free", "zero-shot")
     monitor_units = {  # noqa: RUF012
-        "concepts.spread": "distance",
-        "concepts.information": "nats",
-        "concepts.entropy": "share",
+        "spread": "distance",
+        "information": "nats",
+        "entropy": "share",
     }
 
     def build(self, data: DataInfo) -> nn.Module:
@@ -447,7 +447,7 @@ class FedVC(Method):
     def monitors(self, server: ServerState) -> dict[str, float]:
         """Return how far concepts are apart, what they tell, and how undecided samples are."""
         names = ("spread", "information", "entropy")
-        return {f"concepts.{n}": float(server.extra[n]) for n in names if n in server.extra}
+        return {n: float(server.extra[n]) for n in names if n in server.extra}
 
     def warnings(self, server: ServerState) -> list[str]:
         """Say if nothing that tells clients apart was found, and what the monitors complain of."""

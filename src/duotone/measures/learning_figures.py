@@ -1,4 +1,4 @@
-"""Figures about training: pure functions from plain tables to Plotly figures."""
+"""Figures about learning: pure functions from plain tables to Plotly figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from duotone.measures.inks import (
-    GREY,
     ROLE,
     ROLE_DASH,
     ROLE_SYMBOL,
@@ -212,49 +211,6 @@ def _client_text(row: dict[str, object]) -> str:
     return f"{plain(str(row['client']))} · group {plain(str(row['group']))}" + (
         f" · {tested} test samples" if tested is not None else ""
     )
-
-
-def newcomer_figure(points: pl.DataFrame, metric: str) -> go.Figure:
-    """Draw how good newcomers are by the labelled samples they give.
-
-    Args:
-        points: ``point, mean, std``, in order.
-        metric: What was measured.
-    """
-    result = figure(320, yaxis=metric_axis(metric))
-    result.add_scatter(
-        x=points["point"].to_list(),
-        y=points["mean"].to_numpy(),
-        error_y={"array": points["std"].to_numpy(), "color": faded(ROLE["newcomer"], 0.6)},
-        mode="markers+lines",
-        line={"color": faded(ROLE["newcomer"], 0.5), "dash": "dash"},
-        marker={"color": ROLE["newcomer"], "symbol": ROLE_SYMBOL["newcomer"], "size": 9},
-        showlegend=False,
-        hovertemplate="%{x}: %{y:" + number_format(metric) + "}<extra></extra>",
-    )
-    result.update_xaxes(type="category", title={"text": "labelled samples per newcomer"})
-    return result
-
-
-def traffic_figure(table: pl.DataFrame) -> go.Figure:
-    """Draw what travelled in each round: up and down.
-
-    Args:
-        table: ``round, bytes_up, bytes_down``.
-    """
-    result = figure(300, xaxis={"title": {"text": "round"}}, barmode="group")
-    for place, (name, words) in enumerate(
-        (("bytes_up", "up: clients to server"), ("bytes_down", "down: server to clients"))
-    ):
-        result.add_bar(
-            x=table["round"].to_numpy(),
-            y=table[name].to_numpy() / 1e6,
-            name=words,
-            marker={"color": (ROLE["member"], GREY)[place], "pattern": {"shape": ("", "/")[place]}},
-            hovertemplate="round %{x}: %{y:.3~g} MB<extra></extra>",
-        )
-    result.update_yaxes(title={"text": "megabytes, all clients together"}, rangemode="tozero")
-    return result
 
 
 def overlaid_figure(curves: pl.DataFrame, metric: str) -> go.Figure:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from duotone.measures.summary import selected_round, summarise
+from duotone.measures.accuracy import selected_round, summarise
 
 
 def table(rows):

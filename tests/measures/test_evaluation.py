@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from federations import make_population
+from scenes import make_scene
 
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
@@ -13,8 +14,8 @@ from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.personalise import Personalisation
 from duotone.federation.serving import Serving
 from duotone.federation.store import Shelf
-from duotone.measures.clients import EvaluateJob, choose_clients, evaluate
-from duotone.measures.latents import collect_latents
+from duotone.measures.codes import collect_latents
+from duotone.measures.evaluation import EvaluateJob, choose_clients, evaluate
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.baselines.fedavg_ft import FedAvgFT
 from duotone.networks.classifiers import cnn_bn
@@ -214,9 +215,8 @@ def test_a_limit_chooses_the_same_clients_every_time():
 
 def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
     method, states, serving = trained
-    backend = Serial(method, population)
-    clients = list(population.partition)
-    arrays = collect_latents(method, serving, clients, population, states, backend, 5)
+    scene = make_scene(method, population, serving, states=states, latents=5)
+    arrays = collect_latents(scene)
     assert arrays["shared"].shape == (4 * 2 * 5, 128)
     assert arrays["local"].shape == (40, 0)
     assert all(len(values) == 40 for values in arrays.values())
@@ -232,9 +232,8 @@ def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
 
 def test_untrained_codes_are_those_of_the_network_before_the_first_round(population, trained):
     method, states, serving = trained
-    clients = list(population.partition)
-    backend = Serial(method, population)
-    arrays = collect_latents(method, serving, clients, population, states, backend, 5)
+    scene = make_scene(method, population, serving, states=states, latents=5)
+    arrays = collect_latents(scene)
     first, _ = FedAvg(FedAvg.Config(), cnn_bn).initial(replace(serving.info, round=0))
     rows = (arrays["client"] == "c1") & (arrays["split"] == "test")
     x = population.data("c1", "test").x[:5]
@@ -257,9 +256,7 @@ def test_codes_are_made_anew_by_one_encoder_unless_they_have_common_axes(
 ):
     _, states, serving = trained
     tuned = method(method.Config(finetune_lr=0.1), cnn_bn)
-    backend = Serial(tuned, population)
-    clients = list(population.partition)
-    arrays = collect_latents(tuned, serving, clients, population, states, backend, 5)
+    arrays = collect_latents(make_scene(tuned, population, serving, states=states, latents=5))
     parts = {"shared", "local"} if expected else {"local"}
     assert {part for part in ("shared", "local") if f"common_{part}" in arrays} == parts
 
@@ -298,7 +295,10 @@ def test_samples_of_a_client_that_fails_are_left_out_of_the_latents(population, 
     backend = Serial(method, population)
     backend.say = lambda line: None
     clients = ["c0", "c2", "c3"]
-    latents = collect_latents(method, serving, clients, population, states, backend, 3)
+    scene = make_scene(
+        method, population, serving, clients=clients, states=states, backend=backend, latents=3
+    )
+    latents = collect_latents(scene)
     assert sorted(set(latents["client"])) == ["c0", "c3"]
     assert len({len(values) for values in latents.values()}) == 1
 

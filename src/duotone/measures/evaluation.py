@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from duotone.errors import ClientError
@@ -16,29 +15,14 @@ from duotone.federation.engine import ClientStates
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, FindsConcepts
 from duotone.federation.serving import Serving, by_client
+from duotone.measures.measure import Row
 from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.networks.reading import BATCH, in_batches
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import (
     ClientData,
-    Params,
-    Role,
-    Split,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the tidy table that everything downstream reads."""
-
-    round: int
-    client: str
-    group: str
-    role: Role
-    part: str
-    metric: str
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,57 +108,3 @@ def evaluate(
             for metric, value in sorted(scores.items())
         )
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class EncodeJob:
-    """Compute a client's representations of its first samples of some splits.
-
-    Attributes:
-        serving: How the client gets its own model.
-        samples: How many samples of each split.
-        others: More models, the same for every client, whose codes are wanted too.
-        splits: The splits.
-    """
-
-    serving: Serving
-    samples: int
-    others: Mapping[str, Params] = field(default_factory=dict)
-    splits: tuple[Split, ...] = ("train", "test")
-
-    def __call__(
-        self, method: Method, population: Population, task: ClientTask
-    ) -> dict[str, NDArray[np.float32]]:
-        """Return arrays ``part/split``: shared, local and, where there are any, their stds.
-
-        Codes of another model have its name in front: ``untrained_shared/test``.
-        """
-        arrays: dict[str, NDArray[np.float32]] = {}
-        data = {
-            split: population.data(task.client, split).first(self.samples) for split in self.splits
-        }
-        for name, params in {
-            "": self.serving.personal(method, population, task),
-            **self.others,
-        }.items():
-            model = method.load(params, self.serving.info.data).eval()
-            for split in self.splits:
-                codes = _codes(method, model, data[split])
-                for part, values in codes.items():
-                    if not name or part in ("shared", "local"):  # of others the means suffice
-                        arrays[f"{name}{part}/{split}"] = values
-        return arrays
-
-
-@torch.inference_mode()
-def _codes(method: Method, model: nn.Module, data: ClientData) -> dict[str, NDArray[np.float32]]:
-    latents = [method.encode(model, x.to(method.device)) for x in torch.split(data.x, BATCH)]
-    arrays: dict[str, NDArray[np.float32]] = {}
-    for part in ("shared", "local", "shared_std", "local_std"):
-        pieces = [getattr(latent, part) for latent in latents]
-        if pieces[0] is not None:
-            codes = torch.cat(pieces).cpu()
-            if not bool(torch.isfinite(codes).all()):
-                raise ClientError(f"its {part} codes hold NaN or infinite values")
-            arrays[part] = codes.numpy()
-    return arrays

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
+from duotone.config import RunConfig
 from duotone.data import apply_style, load_dataset, style_kinds
+from duotone.federation.protocols import Decodes, Generates
 from duotone.measures.judges import Judges, train_judges
+from duotone.measures.measure import Scene
 from duotone.partition.partition import Holding, Partition, Population, Rows
-from duotone.runs.plan import Plan
 from duotone.seeding import stream
 
 
-def every_label_in_every_look(plan: Plan) -> Population | None:
+def judges(scene: Scene) -> Judges:
+    """Return judges that learnt from the members' training samples."""
+    return train_judges(scene.population, scene.seed)
+
+
+def every_class_in_every_style(scene: Scene) -> Population | None:
+    """Return the members' samples dealt out anew, where some member lacks a class.
+
+    ``None`` where nothing is missing, where judges are only asked about reconstructions, or where
+    the samples cannot be had in other styles.
+    """
+    is_read = isinstance(scene.method, Generates) or not isinstance(scene.method, Decodes)
+    if not is_read or not lacks_labels(scene.population):
+        return None
+    return dealt_anew(scene.config, scene.population.partition)
+
+
+def judges_of_made(scene: Scene) -> Judges:
+    """Return judges for samples that a method made: they know every class in every style."""
+    dealt = scene.once(every_class_in_every_style)
+    if dealt is None:
+        return scene.once(judges)
+    return judges_of_unseen(scene.config, scene.population.partition, dealt)
+
+
+def dealt_anew(config: RunConfig, partition: Partition) -> Population | None:
     """Return the members' samples dealt out anew, one client for each look that members wear.
 
     Judges that have only seen a label in some looks can read it in these alone; whether a model
     draws it in another one they could not tell. ``None`` without a style, or if the samples cannot
     be dressed again.
     """
-    config, partition = plan.config, plan.population.partition
     if config.style == "none" or config.data.startswith("object:"):
         return None
     kinds = style_kinds(config.style)
@@ -42,26 +68,25 @@ def every_label_in_every_look(plan: Plan) -> Population | None:
     return Population(styled, Partition.from_holdings(holdings))
 
 
-def judges_of_unseen(plan: Plan, dealt: Population) -> Judges:
-    """Train judges on every label in every look, to be asked about the run's own clients."""
-    found = train_judges(dealt, plan.config.seed)
-    partition = plan.population.partition
+def judges_of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Judges:
+    """Train judges on every class in every style, to be asked about the run's own clients."""
+    found = train_judges(dealt, config.seed)
     return found.asked_about({client: look_of(partition, client) for client in partition})
 
 
-def judges_of_newcomers(plan: Plan, judges: Judges) -> Judges:
-    """Return judges that know every newcomer's style: the given ones, if they know them all.
+def judges_of_newcomers(scene: Scene) -> Judges:
+    """Return judges that know every newcomer's style: those of the members, if they know them all.
 
     Judges are no part of a method, so they may learn from samples that no method has seen. Where
     clients have no style but themselves there is nothing to learn about a newcomer's.
     """
-    partition = plan.population.partition
+    judges, partition = scene.once(judges_of_made), scene.population.partition
     newcomers = [client for client in partition.of_role("newcomer") if partition.size(client)]
     styles = {judges.style_of[client] for client in newcomers if judges.style_of[client] != client}
     if styles <= set(judges.styles):
         return judges
     everybody = [*partition.members, *newcomers]
-    return train_judges(plan.population, plan.config.seed, everybody)
+    return train_judges(scene.population, scene.seed, everybody)
 
 
 def look_of(partition: Partition, client: str) -> str:

@@ -5,18 +5,17 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from scenes import make_scene
 from torch import nn
 
 from duotone.data.dataset import Dataset
 from duotone.data.planted import _shapes, _stripes, planted
-from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Method, MethodSettings
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
 from duotone.measures.exposure import exposure
 from duotone.measures.judges import train_judges
-from duotone.measures.restyle import _by_label, restyle_scores
+from duotone.measures.restyling import _by_label, restyle_scores
 from duotone.measures.sheets import restyle_sheet
 from duotone.measures.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.methods.baselines.fedavg import FedAvg
@@ -141,15 +140,8 @@ def stylists_of(kind):
     method = kind(MethodSettings(), Own)
     info = RoundInfo(1, 1, 0, population().info)
     serving = Serving(method.start(info), info, "label-free")
-    found = find_stylists(
-        CLIENTS,
-        serving,
-        population(),
-        MemoryStates(),
-        Serial(method, population()),
-        shown=60,
-        tested=40,
-    )
+    scene = make_scene(method, population(), serving)
+    found = find_stylists(scene, CLIENTS, shown=60, tested=40)
     return method, found
 
 

@@ -13,21 +13,51 @@ from typing import TypedDict, cast
 import numpy as np
 from torch import Tensor, nn
 
+from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
+from duotone.measures.agreement import (
+    Agreement,
+    Agreements,
+    Pair,
+    agreement,
+    by_content,
+    measured,
+)
 from duotone.measures.attackers import (
+    SHOWN,
     attacker_by_originals,
     attacker_by_restyled,
     guessed_source,
     named_source,
 )
-from duotone.measures.judges import Agreement, Judges, agreement, measured
+from duotone.measures.decoding import choose_holders
+from duotone.measures.judges import Judges
+from duotone.measures.judging import judges_of_made, judges_of_newcomers
+from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.metrics import Direction
-from duotone.measures.stylists import Stylist, drawn_as, originals_of
-from duotone.measures.summary import Score
-from duotone.measures.swap import Agreements, Pair, by_content
+from duotone.measures.panels import (
+    Block,
+    Grid,
+    PlainTable,
+    Section,
+    gathered,
+    judged_rows,
+    listed,
+)
+from duotone.measures.score import Key, Score
+from duotone.measures.sheets import restyle_sheet
+from duotone.measures.stylists import Stylist, drawn_as, find_stylists, originals_of, restyles
 from duotone.partition.partition import Population
 from duotone.seeding import stream
+from duotone.types import ROLES
+
+_WORDS = {
+    "label_kept": "label kept",
+    "target_style": "style of the target",
+    "attacker": "source named, by an attacker who knows real samples",
+    "attacker_informed": "source named, by one who knows re-styled samples",
+}
 
 
 class RestyledPair(TypedDict, total=False):
@@ -50,7 +80,7 @@ class RestyleResult:
         pairs: One entry per pair of different clients.
     """
 
-    scores: dict[str, Score]
+    scores: dict[Key, Score]
     pairs: list[RestyledPair]
 
 
@@ -108,17 +138,20 @@ def restyle_scores(
         for i, source in enumerate(stylists)
     }
     by_label = _by_label(stylists, population)
-    scores: dict[str, Score | None] = {}
-    for suffix in ("", ".newcomers"):
-        pairs = {p: a for p, a in found.items() if bool(newcomers & set(p)) == bool(suffix)}
-        reader = for_newcomers if suffix and for_newcomers is not None else judges
+    scores: dict[Key, Score | None] = {}
+    for role in ROLES:
+        is_new = role == "newcomer"
+        pairs = {p: a for p, a in found.items() if bool(newcomers & set(p)) == is_new}
+        reader = for_newcomers if is_new and for_newcomers is not None else judges
         some = sorted({source for source, _ in pairs})
-        rng = stream(seed, "restyle", "bootstrap", suffix)
+        rng = stream(seed, "restyle", "bootstrap", ".newcomers" if is_new else "")
         scores |= {
-            f"restyle.{name}{suffix}": score
-            for name, score in _scores(pairs, reader, population, originals, by_label, some, rng)
+            Key("restyle", question, variant=variant, role=role): score
+            for question, variant, score in _scores(
+                pairs, reader, population, originals, by_label, some, rng
+            )
         }
-    known = {name: score for name, score in sorted(scores.items()) if score is not None}
+    known = {key: score for key, score in sorted(scores.items()) if score is not None}
     return RestyleResult(known, [_row(pair, agreed) for pair, agreed in found.items()])
 
 
@@ -174,8 +207,8 @@ def _scores(
     by_label: Mapping[str, Agreement],
     sources: Sequence[str],
     rng: np.random.Generator,
-) -> Iterator[tuple[str, Score | None]]:
-    """Yield the scores of some pairs, with what stands beside them."""
+) -> Iterator[tuple[str, str, Score | None]]:
+    """Yield question, variant and score of some pairs, with what stands beside them."""
     everybody = {client: client for pair in pairs for client in pair}
     clients = [client for client in everybody if client in judges.style_of]
     worth = judges.worth(population, clients) if pairs else {}
@@ -185,20 +218,84 @@ def _scores(
         used = by_content(some, judges.style_of if read else everybody)
         if not used:
             continue
-        yield name, measured(used, direction, rng)
+        yield name, "", measured(used, direction, rng)
         if read:
-            yield f"{name}.judge", measured(worth[read], "reference", rng)
+            yield name, "judge", measured(worth[read], "reference", rng)
             classes = population.info.outputs if read == "label" else len(judges.styles)
             if classes > 1:
-                yield f"{name}.chance", Score(1 / classes, 0.0, "reference", len(used), "share")
+                least = Score(1 / classes, 0.0, "reference", len(used), "share")
+                yield name, "chance", least
             continue
         if name == "attacker":
-            yield f"{name}.judge", measured([originals[c] for c in sources], "reference", rng)
+            yield name, "judge", measured([originals[c] for c in sources], "reference", rng)
         told = measured([by_label[c] for c in sources if c in by_label], "reference", rng)
         least = Score(1 / len(originals), 0.0, "reference", len(used), "share")
-        yield f"{name}.chance", least if told is None or told.value < least.value else told
+        yield name, "chance", least if told is None or told.value < least.value else told
 
 
 def _row(pair: Pair, agreed: Agreements) -> RestyledPair:
     shares = {name: found.value for name, found in agreed.items() if found.value is not None}
     return cast(RestyledPair, {"source": pair[0], "target": pair[1], **shares})
+
+
+class Restyling(Measure):
+    """Members' samples in each other's style, read by judges and attackers."""
+
+    name = "restyling"
+    file = "restyle"
+
+    def applies(self, scene: Scene) -> bool:
+        """Say whether the method re-styles, there are two clients, and codes are kept."""
+        if not restyles(scene.method) or not (scene.config.latents and scene.clients):
+            return False
+        return len(self._chosen(scene)) > 1
+
+    def measure(self, scene: Scene) -> Findings:
+        """Re-style test samples of some clients as the others would have them."""
+        method, population, seed = scene.method, scene.population, scene.seed
+        chosen = self._chosen(scene)
+        stylists = find_stylists(scene, chosen, shown=max(1, SHOWN // len(chosen) ** 2))
+        found = restyle_scores(
+            method,
+            scene.once(judges_of_made),
+            stylists,
+            population,
+            seed,
+            for_newcomers=scene.once(judges_of_newcomers),
+        )
+        sheets = []
+        if population.info.is_image and not isinstance(method, Decodes):  # swaps are drawn there
+            with one_thread():
+                sheets = [restyle_sheet(method, stylists, population, seed)]
+        table = {"pairs": found.pairs}
+        return Findings(found.scores, scene.rows(found.scores), table, sheets=sheets)
+
+    def _chosen(self, scene: Scene) -> list[str]:
+        style_of = scene.once(judges_of_made).style_of
+        return choose_holders(scene.population.partition, style_of, scene.seed)
+
+    def section(self, record: Record) -> Section | None:
+        """Return what judges and attackers read from re-styled samples."""
+        rows = judged_rows(record.scores, "restyle", _WORDS)
+        if not rows:
+            return None
+        note = "An attacker says whose a sample is; chance is what labels alone tell. Samples that "
+        note += "fool the first attacker and not the second look like another client's and are not "
+        note += "anonymous."
+        if Key("restyle", "label_kept") not in record.scores:
+            note += " Label and style are those of the swaps."
+        heads = ("read", ">re-styled", ">originals", ">chance", ">with newcomers")
+        blocks: list[Block] = [*gathered(record.pictures_of("restyled"))]
+        blocks.append(Grid("restyle", PlainTable("Re-styled samples", heads, rows, note)))
+        pairs = record.tables["restyle"]["pairs"]
+        by_pair = listed(
+            "Re-styled samples, pair by pair",
+            [f"{own['source']} as {own['target']}" for own in pairs],
+            pairs,
+            _WORDS,
+            "Where all are of one style, the style of the target says nothing.",
+        )
+        if by_pair is not None:
+            blocks.append(Grid("restyled", by_pair, is_folded=True))
+        intro = "Members' test samples drawn as other members would have them."
+        return Section("restyling", "Re-styled samples", intro, blocks)

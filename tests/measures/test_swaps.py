@@ -7,18 +7,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scenes import make_scene
 from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted, planted_table
 from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates
 from duotone.federation.method import Method, MethodSettings
 from duotone.federation.protocols import Decodes
 from duotone.federation.serving import Serving
 from duotone.measures.decoding import choose_holders, encode_holders
 from duotone.measures.judges import train_judges
 from duotone.measures.sheets import draw_sheets
-from duotone.measures.swap import local_effect, swap_scores
+from duotone.measures.swaps import local_effect, swap_scores
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition
@@ -152,9 +152,9 @@ def holders_of(method_class, population, judges, rule="few-shot", backend=None):
     method = method_class(MethodSettings(), Mixing if population.dataset.x.ndim == 2 else mlp)
     info = RoundInfo(1, 1, 0, population.info)
     serving = Serving(method.start(info), info, rule)
-    backend = backend or Serial(method, population)
     chosen = choose_holders(population.partition, judges.style_of, info.seed)
-    holders = encode_holders(chosen, judges, serving, population, MemoryStates(), backend)
+    scene = make_scene(method, population, serving, backend=backend)
+    holders = encode_holders(scene, chosen, judges)
     return method, holders, info
 
 
