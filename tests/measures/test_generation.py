@@ -12,9 +12,10 @@ from duotone.data.planted import _shapes, _stripes, planted
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.generation import (
     GRID,
     OWN,

@@ -11,9 +11,10 @@ from duotone.data.dataset import Dataset
 from duotone.data.planted import _shapes, _stripes, planted
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.exposure import exposure
 from duotone.measures.judges import train_judges
 from duotone.measures.restyle import _by_label, restyle_scores

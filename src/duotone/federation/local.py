@@ -10,18 +10,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import check_head, head_inputs
 from duotone.types import NO_LABEL, ClientData, Params, RoundInfo
-
-if TYPE_CHECKING:
-    from duotone.federation.method import MethodSettings
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]

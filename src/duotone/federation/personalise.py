@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import Method, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
 from duotone.federation.protocols import SwitchesContext
 from duotone.networks.reading import in_batches
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.engine import ClientStates
-from duotone.federation.method import Method, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving, by_client
 from duotone.measures.decoding import Codes, decode_codes

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 
 
 class FedAdamConfig(MethodSettings):

@@ -21,7 +21,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from duotone.federation.local import train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.params import whole
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
@@ -60,8 +62,7 @@ class FedAvgFT(Method):
             }
         )
         train(model, data, gentle, info, phase="fine-tune")
-        tuned, local = self.split(model)
-        return ClientState({**tuned, **local})
+        return ClientState(whole(model))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Fine-tune the shared model, as a member does."""

@@ -33,7 +33,8 @@ from pydantic import Field
 from torch import nn
 
 from duotone.federation.local import train, train_head
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import find_head
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
@@ -70,9 +71,7 @@ class FedRep(Method):
         self._fit_head(model, data, info)
         representation = self.parameters_of(model, "shared")
         loss = train(model, data, self.config, info, parameters=representation)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

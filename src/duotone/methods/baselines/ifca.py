@@ -39,7 +39,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from duotone.federation.local import mean_loss, train
-from duotone.federation.method import Method, MethodSettings, packed, unpacked
+from duotone.federation.method import Method
+from duotone.federation.params import packed, unpacked
+from duotone.federation.settings import MethodSettings
 from duotone.seeding import derive
 from duotone.types import (
     ClientData,
@@ -103,10 +105,9 @@ class IFCA(Method):
         chosen = self.before_use(server, client, data, info)
         model = self.load(self.personal(server, chosen), info.data)
         loss = train(model, data, self.config, info)
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, "group": float(chosen.extra["group"])}
-        update = ClientUpdate(data.client, shared, len(data), dict(chosen.extra), metrics)
-        return update, ClientState(local, chosen.extra)
+        extra = chosen.extra
+        group = {"group": float(extra["group"])}
+        return self.trained(model, data, loss, sent=extra, kept=extra, metrics=group)
 
     def server_update(
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import train
-from duotone.federation.method import MethodSettings, stored
+from duotone.federation.params import stored
+from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.concept_layer import ConceptLinear
 from duotone.networks.reading import BATCH, seen_by
 from duotone.types import ClientData, Params, RoundInfo

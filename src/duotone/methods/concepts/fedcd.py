@@ -58,7 +58,8 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.local import train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed
 from duotone.methods.concepts.alignment import (
     LEVEL,

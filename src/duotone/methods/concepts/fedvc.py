@@ -57,7 +57,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import task_loss, train
-from duotone.federation.method import Method, MethodSettings, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
+from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.alignment import (
     LEVEL,
     Moments,
@@ -260,15 +262,9 @@ class FedVC(Method):
             return value
 
         trained = train(model, data, self.config, info, loss=loss)
-        shared, local = self.split(model)
-        extra = {}
-        if not is_unified:
-            extra = {
-                "mass": stored(torch.as_tensor(seen.mass)),
-                "places": stored(torch.as_tensor(seen.places)),
-            }
-        metrics = {"train_loss": trained}
-        return ClientUpdate(data.client, shared, len(data), extra, metrics), ClientState(local)
+        sums = {} if is_unified else {"mass": seen.mass, "places": seen.places}
+        sent = {name: stored(torch.as_tensor(tensor)) for name, tensor in sums.items()}
+        return self.trained(model, data, trained, sent=sent)
 
     @torch.no_grad()
     def _moving_weights(self, model: nn.Module, data: ClientData) -> Tensor:

@@ -65,7 +65,8 @@ from torch.nn import functional
 
 from duotone.data.colours import half_changed, random_levels, random_textures
 from duotone.federation.local import task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.types import (
     ClientData,
@@ -187,9 +188,7 @@ class ContentStyleFL(Method):
         """Train everything together by Eq. (2), with what enforces the split."""
         model = self._load(server, client, info)
         loss = train(model, data, self.config, info, loss=lambda _, x, y: self._loss(model, x, y))
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

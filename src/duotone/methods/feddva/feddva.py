@@ -77,7 +77,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.methods.feddva.dual_vae import Composition, DualVAE
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
@@ -272,10 +273,8 @@ class FedDVA(Method):
             self._fit(model, ("encoder_z.",), data, info, "encoder-z", noise=True)
             parts = ("plane.", "encoder_c.", "decoder.", "head.")
             loss = self._fit(model, parts, data, info, "encoder-c")
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, **_watched(model, data.x[:256])}
-        state = ClientState(local, {"round": torch.tensor(info.round)})
-        return ClientUpdate(data.client, shared, len(data), metrics=metrics), state
+        kept = {"round": torch.tensor(info.round)}
+        return self.trained(model, data, loss, kept=kept, metrics=_watched(model, data.x[:256]))
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.local import cosine_decay, is_labelled, run_epochs, task_loss
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.types import (

@@ -43,10 +43,10 @@ from dataclasses import replace
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from duotone.federation.local import proximal_term
-from duotone.federation.method import Parts, packed, unpacked
+from duotone.federation.params import packed, unpacked, whole
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings, Pull
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
@@ -85,14 +85,13 @@ class DittoGAN(GANMethod):
         loss = self._play(
             model, first, info, pull=self._pull(model, received, self.config.global_prox)
         )
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        update, state = self.trained(model, data, loss)
         own = self._loaded(self.personal(server, client), info)
         if "started" not in client.extra:
             self._fit_lens(own, second.x)
         self._play(own, second, info, pull=self._pull(own, received, self.config.prox))
-        extra = {**packed(_whole(self.split(own)), "own"), "started": torch.tensor(info.round)}
-        return update, ClientState(local, extra)
+        extra = {**packed(whole(own), "own"), "started": torch.tensor(info.round)}
+        return update, ClientState(state.local, extra)
 
     def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
         """Start the own GAN from the shared one."""
@@ -107,7 +106,7 @@ class DittoGAN(GANMethod):
         self._fit_lens(model, data.x)
         pull = self._pull(model, received, self.config.prox)
         self._play(model, data, replace(info, round=1), phase="newcomer", pull=pull)
-        return ClientState(local, packed(_whole(self.split(model)), "own"))
+        return ClientState(local, packed(whole(model), "own"))
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the client's own GAN; the shared one only pulls it."""
@@ -135,8 +134,3 @@ def halves(data: ClientData, generator: torch.Generator) -> tuple[ClientData, Cl
         replace(data, x=data.x[some], y=None if data.y is None else data.y[some]) for some in rows
     )
     return first, second
-
-
-def _whole(parts: Parts) -> dict[str, Tensor]:
-    """Return all tensors of a model that was split."""
-    return {**parts[0], **parts[1]}

@@ -72,7 +72,9 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import MethodSettings, Part, stored
+from duotone.federation.method import Part
+from duotone.federation.params import stored
+from duotone.federation.settings import MethodSettings
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings
 from duotone.methods.padpaf.latent_finder import found_latents
 from duotone.methods.padpaf.lens import Lens
@@ -145,9 +147,7 @@ class PaDPaF(GANMethod):
         if "started" not in client.extra:
             self._fit_lens(model, data.x)
         loss = self._play(model, data, info)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local, {"started": torch.tensor(info.round)})
+        return self.trained(model, data, loss, kept={"started": torch.tensor(info.round)})
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

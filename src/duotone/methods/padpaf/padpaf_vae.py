@@ -54,7 +54,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import cosine_decay, is_labelled, task_loss, train
-from duotone.federation.method import Method, MethodSettings, Part
+from duotone.federation.method import Method, Part
+from duotone.federation.settings import MethodSettings
 from duotone.methods.padpaf.style_vae import ContentStyleVAE
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.networks.gaussian import Gaussian, kl_to_standard
@@ -163,10 +164,8 @@ class PaDPaFVAE(Method):
         if "started" not in client.extra:
             self._fit_lens(model, data.x)
         loss = self._fit(model, data, info)
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, **_watched(model, data.x[:256])}
-        update = ClientUpdate(data.client, shared, len(data), metrics=metrics)
-        return update, ClientState(local, {"started": torch.tensor(info.round)})
+        kept = {"started": torch.tensor(info.round)}
+        return self.trained(model, data, loss, kept=kept, metrics=_watched(model, data.x[:256]))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images."""
