@@ -203,6 +203,16 @@ def is_labelled(labels: Tensor) -> Tensor:
     return ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
 
 
+def labels_of(data: ClientData) -> Tensor:
+    """Return a client's labels, or as many unknown ones if it has none."""
+    return torch.full((len(data),), NO_LABEL) if data.y is None else data.y
+
+
+def progress(info: RoundInfo) -> float:
+    """Return which share of the run is over when a round begins."""
+    return max(info.round - 1, 0) / info.rounds
+
+
 def train_head(
     model: nn.Module,
     head: nn.Module,
@@ -252,8 +262,7 @@ def refresh_statistics(model: nn.Module, x: Tensor) -> None:
 
 def cosine_decay(info: RoundInfo, end: float) -> float:
     """Return the factor on a learning rate that falls along a cosine, from 1 towards ``end``."""
-    progress = max(info.round - 1, 0) / info.rounds
-    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * progress))
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * progress(info)))
 
 
 def turns_so_far(info: RoundInfo) -> Iterator[RoundInfo]:

@@ -38,3 +38,14 @@ class MethodSettings(Settings):
     def lr_at(self, round: int) -> float:
         """Return the local learning rate of a round (rounds count from 1)."""
         return self.lr * self.lr_decay ** (max(round - 1, 0) // self.lr_decay_every)
+
+
+class GenerativeSettings(MethodSettings):
+    """Settings of methods that learn to draw samples: Adam, and one pass in a round."""
+
+    optimizer: Literal["sgd", "adam"] = "adam"
+    """Local optimiser; it starts afresh in every round."""
+    lr_decay: float = Field(1.0, gt=0, le=1)
+    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
+    epochs: int = Field(1, ge=1)
+    """Passes over a client's training samples in a round."""

@@ -66,7 +66,7 @@ from torch.nn import functional
 from duotone.data.colours import half_changed, random_levels, random_textures
 from duotone.federation.local import task_loss, train
 from duotone.federation.method import Method
-from duotone.federation.settings import MethodSettings
+from duotone.federation.settings import GenerativeSettings
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.types import (
     ClientData,
@@ -74,12 +74,13 @@ from duotone.types import (
     ClientUpdate,
     DataInfo,
     Latents,
+    Params,
     RoundInfo,
     ServerState,
 )
 
 
-class ContentStyleConfig(MethodSettings):
+class ContentStyleConfig(GenerativeSettings):
     """Settings of content–style FL."""
 
     variant: Literal["duotone", "paper"] = "duotone"
@@ -100,8 +101,6 @@ class ContentStyleConfig(MethodSettings):
     """Dimensions of the style."""
     style_epochs: int = Field(10, ge=0)
     """Passes over its images in which a client fits its style to the decoder at the end."""
-    optimizer: Literal["sgd", "adam"] = "adam"
-    """Local optimiser; it starts afresh in every round."""
     lr: float = Field(1e-3, gt=0)
     """Local learning rate in the first round."""
     lr_decay: float = Field(0.3, gt=0, le=1)
@@ -110,8 +109,6 @@ class ContentStyleConfig(MethodSettings):
     """Rounds between two decays of the learning rate."""
     batch_size: int = Field(50, ge=1)
     """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -186,7 +183,7 @@ class ContentStyleFL(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Train everything together by Eq. (2), with what enforces the split."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         loss = train(model, data, self.config, info, loss=lambda _, x, y: self._loss(model, x, y))
         return self.trained(model, data, loss)
 
@@ -210,7 +207,7 @@ class ContentStyleFL(Method):
     ) -> ClientState:
         if info.round < info.rounds:  # no prediction depends on the style
             return state
-        model = self._load(server, state, info)
+        model = self.load(self.personal(server, state), info.data)
 
         def loss(_: nn.Module, x: Tensor, __: Tensor) -> Tensor:
             drawn = model.draw(self._noisy(model.content(x)), model.style(x))
@@ -298,8 +295,9 @@ class ContentStyleFL(Method):
         given: str | float | None = getattr(self.config, name)
         return _DEFAULTS[self.config.variant][name] if given is None else given
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyle:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> ContentStyle:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, ContentStyle)
         return model
 

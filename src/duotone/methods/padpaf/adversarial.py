@@ -17,13 +17,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import cosine_decay, is_labelled, run_epochs, task_loss
+from duotone.federation.local import cosine_decay, is_labelled, labels_of, run_epochs, task_loss
 from duotone.federation.method import Method
-from duotone.federation.settings import MethodSettings
+from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.types import (
-    NO_LABEL,
     ClientData,
     ClientState,
     DataInfo,
@@ -46,7 +45,7 @@ HEAD_LR = 20
 """How much faster the head learns than the generator: the features it reads do not stand still."""
 
 
-class GANSettings(MethodSettings):
+class GANSettings(GenerativeSettings):
     """Settings of every method with such a GAN."""
 
     variant: Literal["duotone", "paper"] = "duotone"
@@ -71,12 +70,6 @@ class GANSettings(MethodSettings):
     """Learning rate of the generator in the first round; that of the discriminators is twice it."""
     lr_end: float = Field(0.1, ge=0, le=1)
     """Share of the learning rate that is left in the last round; it falls along a cosine."""
-    lr_decay: float = Field(1.0, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
-    batch_size: int = Field(32, ge=1)
-    """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -186,7 +179,7 @@ class GANMethod(Method):
             pull: What both players minimise besides.
         """
         config = self.config
-        labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
+        labels = labels_of(data)
         known = labels[is_labelled(labels)]
         generator = info.generator("client", data.client, f"{phase}-draws")
         lr = config.lr_at(info.round) * cosine_decay(info, config.lr_end)

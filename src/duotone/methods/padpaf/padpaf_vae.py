@@ -53,14 +53,13 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import cosine_decay, is_labelled, task_loss, train
+from duotone.federation.local import cosine_decay, is_labelled, labels_of, task_loss, train
 from duotone.federation.method import Method, Part
-from duotone.federation.settings import MethodSettings
+from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.style_vae import ContentStyleVAE
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
-    NO_LABEL,
     ClientData,
     ClientState,
     ClientUpdate,
@@ -72,7 +71,7 @@ from duotone.types import (
 )
 
 
-class PaDPaFVAEConfig(MethodSettings):
+class PaDPaFVAEConfig(GenerativeSettings):
     """Settings of PaDPaF's VAE."""
 
     style: Literal["inferred", "drawn"] = "inferred"
@@ -89,18 +88,10 @@ class PaDPaFVAEConfig(MethodSettings):
     """Dimensions of the style latent."""
     newcomer_epochs: int = Field(3, ge=0)
     """Passes over its images in which a newcomer trains its local part."""
-    optimizer: Literal["sgd", "adam"] = "adam"
-    """Local optimiser; it starts afresh in every round."""
     lr: float = Field(2e-3, gt=0)
     """Local learning rate in the first round."""
     lr_end: float = Field(0.1, ge=0, le=1)
     """Share of the learning rate that is left in the last round; it falls along a cosine."""
-    lr_decay: float = Field(1.0, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
-    batch_size: int = Field(32, ge=1)
-    """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -227,7 +218,6 @@ class PaDPaFVAE(Method):
         """Train a member's whole model or a newcomer's local part; return the mean loss."""
         config = self.config
         phase = "newcomer" if is_newcomer else "train"
-        labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
         generator = info.generator("client", data.client, f"{phase}-draws")
         settings = config.model_copy(update={"lr": config.lr * cosine_decay(info, config.lr_end)})
 
@@ -239,7 +229,7 @@ class PaDPaFVAE(Method):
 
         return train(
             model,
-            replace(data, y=labels),
+            replace(data, y=labels_of(data)),
             settings,
             info,
             loss=loss,
