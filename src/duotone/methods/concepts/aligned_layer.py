@@ -59,6 +59,11 @@ def expressed(
     return product, product @ new
 
 
+def padded(basis: Tensor) -> Tensor:
+    """Return a basis with columns of zeros up to the fixed width."""
+    return torch.cat([basis, basis.new_zeros(len(basis), MOST - basis.shape[1])], dim=1)
+
+
 def plain(params: Params) -> dict[str, Tensor]:
     """Return the parameters of the network that computes the same without an aligned layer."""
     found = {name: tensor for name, tensor in params.items() if not _ALIGNED.search(name)}

@@ -48,7 +48,6 @@ from torch import nn
 from duotone.federation.local import proximal_term
 from duotone.federation.params import packed, unpacked, whole
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings, Pull
-from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
@@ -81,12 +80,12 @@ class DittoGAN(GANMethod):
         """Train the shared GAN on one half of the images, and the own one on the other."""
         first, second = halves(data, info.generator("client", data.client, "halves"))
         received = {**server.shared, **client.local}
-        model = self._loaded(received, info)
+        model = self.load(received, info.data)
         loss = self._play(
             model, first, info, pull=self._pull(model, received, self.config.global_prox)
         )
         update, state = self.trained(model, data, loss)
-        own = self._loaded(self.personal(server, client), info)
+        own = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
             self._fit_lens(own, second.x)
         self._play(own, second, info, pull=self._pull(own, received, self.config.prox))
@@ -102,7 +101,7 @@ class DittoGAN(GANMethod):
         """Train a newcomer's own GAN on its images, beside the shared one."""
         local = self.first_state(server, info).local
         received = {**server.shared, **local}
-        model = self._loaded(received, info)
+        model = self.load(received, info.data)
         self._fit_lens(model, data.x)
         pull = self._pull(model, received, self.config.prox)
         self._play(model, data, replace(info, round=1), phase="newcomer", pull=pull)
@@ -111,11 +110,6 @@ class DittoGAN(GANMethod):
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the client's own GAN; the shared one only pulls it."""
         return unpacked(client.extra, "own")
-
-    def _loaded(self, params: Params, info: RoundInfo) -> ContentStyleGAN:
-        model = self.load(params, info.data)
-        assert isinstance(model, ContentStyleGAN)
-        return model
 
     def _pull(self, model: nn.Module, anchor: Params, strength: float) -> Pull | None:
         """Return a proximal term for both players, or none where its strength is 0."""

@@ -17,10 +17,10 @@ D^c, D^s          ``ContentStyleGAN.content``, ``.style``: :meth:`Discriminator.
 φ^c, φ^s          ``ContentStyleGAN.content_features``, ``.style``: ``Latents.shared``, ``.local``
 g                 ``Discriminator.projector``
 z^c, z^s          ``Draws.content``, ``Draws.style``
-L_BT, λ_BT        ``federation/twins.py``: ``barlow_twins``, ``REDUNDANCY``
+L_BT, λ_BT        ``padpaf/twins.py``: ``barlow_twins``, ``REDUNDANCY``
 Γ, λ              ``contrast_term``, ``contrast``
 T_D               ``turns``
-Eq. (9)           ``federation/adversarial.py``
+Eq. (9)           ``padpaf/adversarial.py``
 ================  ==========================================
 
 *Generative.* Nothing here is trained to classify. Labels train a linear head on content features,
@@ -76,6 +76,7 @@ from duotone.federation.method import Part
 from duotone.federation.params import stored
 from duotone.federation.settings import MethodSettings
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings
+from duotone.methods.padpaf.generator import STYLE
 from duotone.methods.padpaf.latent_finder import found_latents
 from duotone.methods.padpaf.lens import Lens
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
@@ -106,8 +107,6 @@ class PaDPaFConfig(GANSettings):
 
 # -- the method
 
-LOCAL = ("vectorizer.", "generator.lens.", "style.")
-
 
 class PaDPaF(GANMethod):
     """Average what draws and judges content; keep what gives it a style."""
@@ -127,7 +126,7 @@ class PaDPaF(GANMethod):
         if self.config.share == "all":
             return True
         is_own_norm = self.config.norms == "local" and ".by_style." in name
-        return not (name.startswith(LOCAL) or is_own_norm)
+        return not (name.startswith(STYLE) or is_own_norm)
 
     def has_common_axes(self, part: Part) -> bool:
         """Content is read by a discriminator that is everybody's; the own lens only comes off."""
@@ -143,7 +142,7 @@ class PaDPaF(GANMethod):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Let generator and discriminators play for some epochs."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
             self._fit_lens(model, data.x)
         loss = self._play(model, data, info)
@@ -153,12 +152,12 @@ class PaDPaF(GANMethod):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
         """Scale the features that the head is given."""
-        return self._scaled(self._load(server, client, info), data, client)
+        return self._scaled(self.load(self.personal(server, client), info.data), data, client)
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images; scale the features that the head is given."""
         state = self.first_state(server, info)
-        model = self._load(server, state, info)
+        model = self.load(self.personal(server, state), info.data)
         own = {id(p) for p in self.parameters_of(model, "local")}
         if own:
             self._fit_lens(model, data.x)

@@ -16,7 +16,7 @@ p_θD(z|x)         ``ContentStyleVAE.content``, ``.style``: ``Latents.shared``, 
 p_θG(x|z)         ``ContentStyleVAE.generator``, ``.vectorizer``; :func:`reconstruction`
 z^c, z^s          ``Draws.content``, ``Draws.style``
 D_KL, β           :func:`divergence`, ``beta``
-Γ, λ              ``federation/twins.py``: ``contrast_term``, ``contrast``
+Γ, λ              ``padpaf/twins.py``: ``contrast_term``, ``contrast``
 ================  ==========================================
 
 *Unsupervised.* Labels train a linear head on the means of content codes, which they do not change;
@@ -56,6 +56,7 @@ from torch.nn import functional
 from duotone.federation.local import cosine_decay, is_labelled, labels_of, task_loss, train
 from duotone.federation.method import Method, Part
 from duotone.federation.settings import GenerativeSettings
+from duotone.methods.padpaf.generator import STYLE
 from duotone.methods.padpaf.style_vae import ContentStyleVAE
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.networks.gaussian import Gaussian, kl_to_standard
@@ -66,6 +67,7 @@ from duotone.types import (
     DataInfo,
     Draws,
     Latents,
+    Params,
     RoundInfo,
     ServerState,
 )
@@ -116,8 +118,6 @@ def divergence(content: Gaussian, style: Gaussian, pixels: int) -> Tensor:
 
 # -- the method
 
-LOCAL = ("vectorizer.", "generator.lens.", "style.")
-
 
 class PaDPaFVAE(Method):
     """Average what encodes and draws content; keep what encodes and gives a style."""
@@ -141,7 +141,7 @@ class PaDPaFVAE(Method):
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Share content."""
-        return super().is_shared(name, owner) and not name.startswith(LOCAL)
+        return super().is_shared(name, owner) and not name.startswith(STYLE)
 
     def has_common_axes(self, part: Part) -> bool:
         """The content encoder is everybody's; the own lens only comes off before it."""
@@ -151,17 +151,17 @@ class PaDPaFVAE(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Minimise Eq. (16) and the contrastive term over everything."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
-            self._fit_lens(model, data.x)
+            model.fit_lens(data.x)
         loss = self._fit(model, data, info)
         kept = {"started": torch.tensor(info.round)}
         return self.trained(model, data, loss, kept=kept, metrics=_watched(model, data.x[:256]))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images."""
-        model = self._load(server, self.first_state(server, info), info)
-        self._fit_lens(model, data.x)
+        model = self.load(self.personal(server, self.first_state(server, info)), info.data)
+        model.fit_lens(data.x)
         first = replace(info, round=1)  # with the learning rate of a beginner
         self._fit(model, data, first, is_newcomer=True)
         return ClientState(self.split(model)[1])
@@ -179,9 +179,8 @@ class PaDPaFVAE(Method):
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
         """Draw latents from their priors."""
-        content = torch.randn(count, self.config.content_dim, generator=generator)
-        style = torch.randn(count, self.config.style_dim, generator=generator)
-        return Draws(content.to(self.device), style.to(self.device))
+        assert isinstance(model, ContentStyleVAE)
+        return model.prior(count, generator)
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
@@ -198,14 +197,11 @@ class PaDPaFVAE(Method):
             )
         return self.decode(model, Latents(draws.content, draws.style))
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyleVAE:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> ContentStyleVAE:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, ContentStyleVAE)
         return model
-
-    def _fit_lens(self, model: ContentStyleVAE, x: Tensor) -> None:
-        if model.generator.lens is not None:
-            model.generator.lens.start(x)
 
     def _fit(
         self,
