@@ -152,8 +152,8 @@ class Method(ABC):
         return client
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Return a newcomer's state, learnt from inputs (``data.y`` is ``None``) or with labels."""
-        return self.first_state(server, info)
+        """Return a newcomer's state from inputs or labelled samples; by default as a member's."""
+        return self.before_use(server, self.first_state(server, info), data, info)
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the parameters of the model a client uses."""

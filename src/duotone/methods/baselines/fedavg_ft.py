@@ -63,7 +63,3 @@ class FedAvgFT(Method):
         )
         train(model, data, gentle, info, phase="fine-tune")
         return ClientState(whole(model))
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Fine-tune the shared model, as a member does."""
-        return self.before_use(server, self.first_state(server, info), data, info)

@@ -81,10 +81,6 @@ class FedRep(Method):
         self._fit_head(model, data, info)
         return ClientState(self.split(model)[1])
 
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Fit a newcomer's head to the latest representation, as a member's."""
-        return self.before_use(server, self.first_state(server, info), data, info)
-
     def _fit_head(self, model: nn.Module, data: ClientData, info: RoundInfo) -> None:
         if self.parameters_of(model, "local"):
             head = find_head(model, self.config.head)

@@ -154,10 +154,6 @@ class IFCA(Method):
         group = self.choose_group(server, client, data, info)
         return ClientState(client.local, {"group": torch.tensor(group)})
 
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Choose a model for a newcomer as for a member."""
-        return self.before_use(server, self.first_state(server, info), data, info)
-
     def choose_group(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> int:

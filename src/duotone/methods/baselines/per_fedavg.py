@@ -114,7 +114,3 @@ class PerFedAvg(Method):
         inner = self.config.model_copy(update={"lr": self.config.inner_lr, "lr_decay": 1.0})
         train(model, data, inner, info, epochs=self.config.adapt_epochs, phase="adapt")
         return ClientState(whole(model))
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Adapt the start to a newcomer's samples, as to a member's."""
-        return self.before_use(server, self.first_state(server, info), data, info)

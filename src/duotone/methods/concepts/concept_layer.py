@@ -144,6 +144,12 @@ class ConceptLinear(nn.Linear):
         else:
             self.register_buffer(name, value.detach().clone())
 
+    @torch.no_grad()
+    def clear(self) -> None:
+        """Take all concepts away."""
+        for name in ("projection", "projection_bias", "centres", "shares", "weights"):
+            getattr(self, name).zero_()
+
     def forward(self, z: Tensor) -> Tensor:
         """Return W z + b, or W [z; p̂] + b."""
         if self.feeds:

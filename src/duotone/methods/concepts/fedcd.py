@@ -13,7 +13,7 @@ z                input of the linear layer after ``layer``
 P, Pᵀz           ``AlignedLinear.basis``; ``Latents.local``
 Q                orthogonal in the network; ``AlignedLinear.complement`` for ``Latents.shared``
 Σ_W, Σ_B         ``Scatter.within``, ``Scatter.between``
-Ψ, Φ, η, λ       :func:`~duotone.methods.concepts.incremental.incremental_step`
+Ψ, Φ, η, λ       :func:`~duotone.methods.concepts.alignment.incremental_step`
 ===============  ============================================================
 
 *Members and newcomers* use the server's model as it is (zero-shot). Every ``align_every`` rounds,
@@ -63,6 +63,7 @@ from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed, padded
 from duotone.methods.concepts.alignment import (
     discriminants,
+    incremental_basis,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
@@ -73,7 +74,6 @@ from duotone.methods.concepts.alignment import (
 from duotone.methods.concepts.bottleneck import Bottleneck
 from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level, nothing_found
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after, replace_layer
-from duotone.methods.concepts.incremental import incremental_basis
 from duotone.methods.concepts.moments import (
     Moments,
     Scatter,

@@ -22,16 +22,14 @@ S, C, N of 6.6   :class:`Moving`
 *Members and newcomers* find their weights by EM on their training inputs, with fixed concepts and
 without a label. The server learns the members' weights: they follow from the sums they send.
 
-*Variants.* ``duotone`` trains as FedAvg does; the network is the same bit for bit. After the last
-round members send number, mean and covariance of their hidden vectors. In the directions along
-which clients differ most (as in FedCD, in units of the spread inside a client) a mixture of
-Gaussians is fitted by EM over all samples: centres from those moments, ι by maximum likelihood,
-then five passes in each of which members send sums. If clients differ by no more than chance
-(:func:`duotone.methods.concepts.chance.by_chance`) there are no concepts, and the run says so.
-
-*Heads by concept.* For the finished network members also learn what each concept adds to the last
-layer. These heads are off until members vote for them (:mod:`duotone.federation.personalise`): then
-a client's weights, found without a label, change its predictions.
+*Variants.* ``duotone`` trains exactly as FedAvg does. After the last round members send number,
+mean and covariance of their hidden vectors. In the directions along which clients differ most (as
+in FedCD) a mixture of Gaussians is fitted by EM over all samples: centres from those moments, ι by
+maximum likelihood, then five passes in each of which members send sums. If clients differ by no
+more than chance (:func:`~duotone.methods.concepts.chance.by_chance`) there are no concepts, and the
+run says so. Members also learn what each concept adds to the last layer. These heads are off until
+members vote for them (:mod:`duotone.federation.personalise`): then a client's weights, found
+without a label, change its predictions.
 
 ``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
 p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
@@ -43,15 +41,14 @@ sample has the same p̂. :class:`Monitors` detect that and warn.
 *Deviations.* Where the thesis is silent: concepts start as standard normal draws, v uniform, S, C
 and N empty in each round; l_p has weight 1. Eq. (6.1) is computed in logarithms and v has a floor.
 A concept that no sample is near stays in place. In the end v is fitted anew to all samples, Eq.
-(6.4), for members and newcomers. ``Latents.local`` are responsibilities under equal weights: those
-with v, as in figure 6.7, would reveal the client that probes are to find.
+(6.4). ``Latents.local`` are responsibilities under equal weights: those with v, as in figure 6.7,
+would reveal the client that probes are to find.
 """
 
 from __future__ import annotations
 
 from typing import Literal, Self
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
@@ -69,7 +66,7 @@ from duotone.methods.concepts.concept_search import (
     with_tensors,
 )
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after, replace_layer
-from duotone.methods.concepts.mixture import Monitors, Moving, Sums, mean_places, moving_weights
+from duotone.methods.concepts.mixture import Monitors, Moving, Sums, moved_centres, moving_weights
 from duotone.methods.concepts.moments import Moments, moments
 from duotone.networks.reading import head_inputs, seen_by
 from duotone.types import (
@@ -121,15 +118,9 @@ class FedVCConfig(MethodSettings):
         return self
 
 
-# -- the loss
-
-
 def preference_loss(estimated: Tensor, preference: Tensor) -> Tensor:
     """Return l_p: the squared distance of the samples' p̂ from the client's p, mean of a batch."""
     return (estimated - preference).square().sum(dim=1).mean()
-
-
-# -- the method
 
 
 class FedVC(Method):
@@ -165,9 +156,7 @@ class FedVC(Method):
         if is_paper:
             new.sharpness.fill_(config.iota)
         else:  # nothing is there before training is over
-            for buffer in (new.projection, new.projection_bias, new.centres, new.shares):
-                buffer.zero_()
-            new.weights.zero_()
+            new.clear()
         last = model.get_submodule(self.head)
         if not is_paper and data.task == "classes" and isinstance(last, nn.Linear):
             new.heads = ConceptHeads(last, MOST + 1)
@@ -199,10 +188,9 @@ class FedVC(Method):
             return super().client_update(server, client, data, info)
         model = self.load(self.personal(server, client), info.data)
         layer = self._layer(model)
-        with torch.no_grad():
-            places = layer.places(hidden_vectors(model, layer, data.x))
-            weights = moving_weights(layer, places, self.config.kappa, self.config.batch_size)
-            layer.weights.copy_(weights)
+        hidden = hidden_vectors(model, layer, data.x)
+        weights = moving_weights(layer, hidden, self.config.kappa, self.config.batch_size)
+        layer.weights.copy_(weights)
         is_unified = self.config.learning == "unified"
         seen = Moving(self.config.kappa)
 
@@ -225,17 +213,13 @@ class FedVC(Method):
     ) -> ServerState:
         """Average what is trained; move the concepts of Algorithm 8 to their samples."""
         new = super().server_update(server, updates, info)
-        name = self._name(self.module(info.data))
-        layer = self._layer(self.module(info.data))
+        module = self.module(info.data)
+        name, layer = self._name(module), self._layer(module)
         own = {f"{name}.{key}" for key, _ in layer.named_buffers() if key != "weights"}
         kept = {key: server.shared[key] for key in own}
         if self.config.variant == "paper" and self.config.learning == "em":  # Eq. (6.10)
-            mass, places = (
-                torch.stack([update.extra[key] for update in updates]).sum(dim=0)
-                for key in ("mass", "places")
-            )
             centres = f"{name}.centres"
-            kept[centres] = mean_places(mass, places, server.shared[centres])
+            kept[centres] = moved_centres(updates, server.shared[centres])
         return ServerState({**new.shared, **kept}, new.extra)
 
     def before_use(
@@ -248,10 +232,6 @@ class FedVC(Method):
             return client
         layer.fit(hidden_vectors(model, layer, data.x))
         return ClientState(self.split(model)[1], client.extra)
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Find a newcomer's weights of the concepts from its inputs, as a member's."""
-        return self.before_use(server, self.first_state(server, info), data, info)
 
     # -- concepts of a trained network, and what they are worth
 
@@ -312,9 +292,8 @@ class FedVC(Method):
             return server
         name, config = self._name(self.module(info.data)), self.config
         if self._finds_directions(info):
-            return with_first_concepts(
-                server, name, collected, info, config.dimensions, config.concepts
-            )
+            asked = (config.dimensions, config.concepts)
+            return with_first_concepts(server, name, collected, info, *asked)
         if self._learns_heads(info):
             heads = mean_heads([update.extra for update in collected])
             return with_tensors(server, f"{name}.heads", heads)

@@ -21,7 +21,7 @@ from duotone.methods.concepts.concept_layer import (
     responsibilities,
 )
 from duotone.methods.concepts.moments import Moments, Scatter
-from duotone.types import Form
+from duotone.types import ClientUpdate, Form
 
 DRAWN = 200
 """Places drawn for each client to find the first centres."""
@@ -154,21 +154,25 @@ class Moving:
         }
 
 
-def moving_weights(layer: ConceptLinear, places: Tensor, kappa: float, batch_size: int) -> Tensor:
-    """Return v after a pass over all places: the first loop of Algorithms 8 and 9.
-
-    Args:
-        layer: Has the concepts, and v to start from.
-        places: Of a client's samples.
-        kappa: What is kept of the batches before.
-        batch_size: Samples in a batch.
-    """
+@torch.no_grad()
+def moving_weights(layer: ConceptLinear, hidden: Tensor, kappa: float, batch_size: int) -> Tensor:
+    """Return v after a pass over all hidden vectors: the first loop of Algorithms 8 and 9."""
+    places = layer.places(hidden)
     seen = Moving(kappa)
     weights = floored(layer.weights)
     for batch in torch.split(places, batch_size):
         seen.add(responsibilities(batch, layer.centres, layer.sharpness, weights), batch)
         weights = floored(seen.weights)
     return weights
+
+
+def moved_centres(updates: Sequence[ClientUpdate], before: Tensor) -> Tensor:
+    """Return the concepts' centres after a round of Algorithm 8: Eq. (6.10)."""
+    mass, places = (
+        torch.stack([update.extra[key] for update in updates]).sum(dim=0)
+        for key in ("mass", "places")
+    )
+    return mean_places(mass, places, before)
 
 
 def discriminant_space(

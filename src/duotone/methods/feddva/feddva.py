@@ -77,7 +77,6 @@ from duotone.federation.local import (
 from duotone.federation.method import Method
 from duotone.federation.settings import GenerativeSettings, MethodSettings
 from duotone.methods.feddva.dual_vae import Composition, DualVAE
-from duotone.methods.feddva.labelled_codes import turned_to_label
 from duotone.methods.feddva.terms import Variant, code_nats, reconstruction, regulariser
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
@@ -276,7 +275,7 @@ class FedDVA(Method):
         c = model.own_codes[place.to(model.own_codes.device)]
         z = z.to(c.device)
         if label is not None:
-            z = turned_to_label(model.head, z, c, label.to(z.device))
+            z = model.turned_to_label(z, c, label.to(z.device))
         return self.decode(model, Latents(z, c))
 
     def load(self, params: Params, data: DataInfo) -> DualVAE:
