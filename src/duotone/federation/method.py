@@ -64,11 +64,11 @@ class Method(ABC):
     """Authors, title, venue, year."""
     Config: ClassVar[type[MethodSettings]] = MethodSettings
     rounds: ClassVar[int] = 30
-    """How many rounds a run has if nobody says otherwise."""
+    """How many rounds a run has by default."""
     features_part: ClassVar[Part] = "shared"
     """Whether all clients compute features alike, or each with layers of its own."""
     table_model: ClassVar[str] = "mlp"
-    """The model for tables if nobody names one; images have cnn-bn."""
+    """The default model for tables; images have cnn-bn."""
     own_model: ClassVar[str | None] = None
     """What the method's network is called, if it brings its own instead of taking any model."""
     uses_unlabelled: ClassVar[bool] = False
@@ -99,10 +99,10 @@ class Method(ABC):
 
         Args:
             name: Full name of the tensor, as in ``state_dict``.
-            owner: The module that holds it, so that BatchNorm is found in anybody's model.
+            owner: The module that holds it, so that BatchNorm is found in any model.
         """
-        # The power-iteration vectors of spectral normalisation belong to one client's weights;
-        # their mean belongs to nobody's.
+        # The power-iteration vectors of spectral normalisation belong to one client's weights, and
+        # their mean would fit no weights.
         return not isinstance(owner, nn.utils.parametrizations._SpectralNorm)
 
     @classmethod

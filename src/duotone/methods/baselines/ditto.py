@@ -1,4 +1,4 @@
-"""Ditto: one model for everybody, and beside it one for each client that stays near it.
+"""Ditto: one model for all, and one for each client that stays near it.
 
 ``ditto-prox`` is the same on FedProx: the shared model is trained under a pull, too.
 

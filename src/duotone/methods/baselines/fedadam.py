@@ -1,4 +1,4 @@
-"""FedAdam: one model for everybody, which the server moves by Adam.
+"""FedAdam: one model for all clients, which the server moves by Adam.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: *Adaptive Federated Optimization*,
 ICLR 2021, Algorithm 2.

@@ -1,4 +1,4 @@
-"""FedAvg + fine-tuning: one model for everybody, then a few epochs at home.
+"""FedAvg + fine-tuning: one model for all clients, then a few local epochs.
 
 Wang, Mathews, Kiddon, Eichner, Beaufays, Ramage: *Federated Evaluation of On-device
 Personalization*, 2019. The oldest way to personalise, and a hard one to beat: train with FedAvg,
@@ -37,7 +37,7 @@ class FedAvgFTConfig(MethodSettings):
 
 
 class FedAvgFT(Method):
-    """Average what the clients trained, then fine-tune at home."""
+    """Average what the clients trained, then fine-tune locally."""
 
     name = "fedavg-ft"
     title = "one shared model, fine-tuned by each client"

@@ -1,4 +1,4 @@
-"""FedProx: one model for everybody, and no client may run away from it.
+"""FedProx: one model for all clients, and local training stays near it.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: *Federated Optimization in Heterogeneous Networks*,
 MLSys 2020, Algorithm 2.

@@ -47,7 +47,7 @@ class FedRepConfig(MethodSettings):
 
 
 class FedRep(Method):
-    """Average the representation; fit heads to it at home."""
+    """Average the representation; fit local heads to it."""
 
     name = "fedrep"
     title = "shared features, a local head, trained in turn"

@@ -21,11 +21,11 @@ labels there is no loss to choose by: not served.
 
 *Deviations.* A group that nobody chose keeps its model; the paper's listing would average nothing.
 The paper starts the groups from random networks and tries several times. Random deep networks are
-about equally bad for everybody: whichever is best for the first clients is trained, and from then
+about equally bad for all clients: the one that is best for the first is trained, and from then
 on best for all (measured on ``planted``: one group takes all clients, four seeds out of four). So
 by default all groups are one for ``warm_rounds`` rounds, as in FedAvg; then the clients of that
 round are split by the direction in which they moved the model (k-means on the unit sphere), and
-from there on it is the paper's algorithm. ``warm_rounds = 0`` is the printed start.
+from there on it is the paper's algorithm. ``warm_rounds = 0`` is the published start.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Federated Learning with Local and Global Representations*, 2020, Algorithm 1.
 
 **Shared:** the last layer. **Local:** every layer below it, BatchNorm statistics included.
 **Explains:** all clients read their features alike, so a local representation is whatever makes a
-client's samples readable for everybody's head.
+client's samples readable for the shared head.
 
 ==========  =====================================
 paper       code

@@ -8,7 +8,7 @@ is its input-side personalisation with the alternating algorithm FedAlt.
 **Shared:** the fully connected layers and their BatchNorm. **Local:** the feature extractor: the
 convolutions and everything below the first fully connected layer, BatchNorm statistics included; in
 a network without convolutions, everything below the head. **Explains:** a client's own
-convolutions say how its inputs look different.
+convolutions say how its inputs differ from others'.
 
 ==========  =====================================
 paper       code

@@ -22,7 +22,7 @@ regression with fixed effects. Under a network it personalises how often a class
 as a member has (few-shot); without labels there is none to give them: not served.
 
 *Deviations.* A bias is the client's output at its own mean features (``centred``), which describes
-the same functions. As printed it is the output at the origin, which may lie far from the client:
+the same functions. As published it is the output at the origin, which may lie far from the client:
 then every change of the weights has to wait for the bias to follow, and after the paper's 50 rounds
 the slope still has the wrong sign though the error is small already.
 """
@@ -48,7 +48,7 @@ class PrivateBiasConfig(MethodSettings):
     """Settings of private bias."""
 
     centred: bool = True
-    """Whether a bias is measured at the client's mean features, or at the origin as printed."""
+    """Whether a bias is measured at the client's mean features, or at the origin as published."""
 
 
 class CentredLinear(nn.Linear):

@@ -1,4 +1,4 @@
-"""A linear layer whose input is split into what tells clients apart and the rest."""
+"""A linear layer whose input is split into where clients differ and the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which directions of a hidden layer tell clients apart, and what is left without them.
+"""Along which directions of a hidden layer clients differ, and what is left without them.
 
 Clients are the classes of a linear discriminant analysis: directions along which their means differ
 much, measured in units of the spread inside a client.

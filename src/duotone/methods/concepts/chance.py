@@ -16,7 +16,7 @@ from duotone.methods.concepts.moments import Moments, Scatter
 LEVEL = 0.01
 """How often clients that differ in nothing may pass for different."""
 DRAWS = 199
-"""Federations that are drawn by chance, to stand beside the one at hand."""
+"""Random federations to compare the given one with."""
 
 
 def chance_level(clients: Sequence[Moments]) -> float:

@@ -1,4 +1,4 @@
-"""Heads of concepts, learnt by all clients beside a network that stays as it is."""
+"""Heads of concepts, learnt by all clients for a network that does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find concepts in a trained network, from what members tell: moments first, then sums."""
+"""Find concepts in a trained network from members' statistics: moments first, then sums."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def with_first_concepts(
 
 @torch.no_grad()
 def sums_over_concepts(layer: ConceptLinear, hidden: Tensor) -> Sums:
-    """Return what a client tells in a pass of EM, from its hidden vectors."""
+    """Return what a client sends in a pass of EM, from its hidden vectors."""
     places = layer.places(hidden).double()
     return sums_of(places, layer.centres.double(), layer.sharpness.double(), layer.shares > 0)
 

@@ -24,23 +24,23 @@ server finds P. Its buffers are the server's: clients neither train nor average 
 step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)²) = −lr g zᵀ: exactly what
 FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
 if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
-keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed PPᵀ is no projection, and V
-takes another step. The theorem is silent about that, and it was never run.
+keeps V. The orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as published, PPᵀ is no projection
+and V takes another step. The theorem does not cover that case, and it was never run.
 
-*No direction.* The largest λ of clients that differ in nothing is known by chance
-(:func:`duotone.methods.concepts.chance.by_chance`). Where λ is not beyond it there is no local
-code, and the run says so, unless ``rank`` asks for one.
+*No direction.* How large λ gets if clients do not differ is known
+(:func:`~duotone.methods.concepts.chance.by_chance`). If λ is not larger there is no local code, and
+the run says so, unless ``rank`` asks for one.
 
-*The shared code* is a complement of P, which fools a linear probe at best, or a bottleneck: a
-probabilistic code of z that is learnt beside the network, from labels, and pays for what it tells
-beyond them (:class:`duotone.methods.concepts.bottleneck.Bottleneck`).
+*The shared code* is a complement of P, which at best hides clients from a linear probe, or a
+bottleneck: a probabilistic code of z, learnt from labels beside the network, with a price on what
+it tells beyond them (:class:`~duotone.methods.concepts.bottleneck.Bottleneck`).
 
 *Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
 incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
 so that the function jumps. Its P is orthonormal, too.
 
-*Deviations*, where the printed equations contradict each other: P is made orthonormal before it is
-used (the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
+*Deviations*, where the published equations contradict each other: P is made orthonormal before use
+(the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
 dimensions); scatter is divided by the number of samples (the rule diverges without); means are
 centred (else the mean of everything is a direction); statistics are of z and of all members, not of
 ten that were drawn.
@@ -113,7 +113,7 @@ class FedCDConfig(MethodSettings):
     complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
     """The shared code: without the differences of means, at right angles to P, or learnt."""
     bottleneck_weight: float = Field(0.03, ge=0)
-    """Price of a nat that a learnt shared code tells beyond the label."""
+    """Weight of each nat that a learnt shared code holds beyond the label."""
     align_every: int = Field(5, ge=1)
     """Rounds between two alignments; the last round always has one."""
     epsilon: float | None = Field(None, gt=0)
@@ -157,7 +157,7 @@ class FedCD(Method):
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
-        """Train as in FedAvg; beside that a bottleneck, on hidden vectors that all see alike."""
+        """Train as in FedAvg; also train the bottleneck on the server model's hidden vectors."""
         learnt = self._learn_bottleneck(server, client, data, info)
         update, state = super().client_update(server, client, data, info)
         return replace(update, shared={**update.shared, **learnt}), state
@@ -167,7 +167,7 @@ class FedCD(Method):
     ) -> dict[str, Tensor]:
         """Train the bottleneck, if there is one, on what the server's model makes of the samples.
 
-        It looks on: the network is not trained for its sake, and is the same with or without it.
+        The network does not learn from it, and is the same with or without it.
         """
         model = self.load(self.personal(server, client), info.data)
         bottleneck = self._layer(model).bottleneck
@@ -292,7 +292,7 @@ class FedCD(Method):
         return min(found, most), chance
 
     def warnings(self, server: ServerState) -> list[str]:
-        """Say so if nothing that tells clients apart was found."""
+        """Warn if no direction was found along which clients differ."""
         chance = float(server.extra.get("chance", 0.0))
         if chance <= LEVEL:
             return []

@@ -4,7 +4,7 @@ Peng Yan: *Towards Explainable Personalisation for Federated Learning*, thesis, 
 Technology Sydney 2024, chapter 6 (client-supervised learning with virtual concepts).
 
 **Shared:** the network and the concepts. **Local:** the client's weights v of the concepts.
-**Explains:** which concepts a client is a mixture of, newcomers included, and what they look like.
+**Explains:** which concepts a client is a mixture of, newcomers included, and what they are.
 
 ===============  ============================================================
 thesis           code
@@ -81,7 +81,7 @@ from duotone.types import (
 )
 
 PASSES = 5
-"""Of EM over all members' samples; more change nothing that can be seen."""
+"""Of EM over all members' samples; more change nothing visible."""
 HEAD_PASSES = 5
 """Rounds in which all members train the concepts' heads."""
 
@@ -233,7 +233,7 @@ class FedVC(Method):
         layer.fit(hidden_vectors(model, layer, data.x))
         return ClientState(self.split(model)[1], client.extra)
 
-    # -- concepts of a trained network, and what they are worth
+    # -- concepts of a trained network, and their monitors
 
     def collects(self, info: RoundInfo) -> int:
         """Ask members when training is over: for moments, sums and heads, or for sums alone."""
@@ -285,8 +285,8 @@ class FedVC(Method):
     def pool(
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
-        """Find the space of concepts, or move the concepts; keep what they are worth."""
-        # One member has nobody to differ from, and where no concept was found nobody tells more.
+        """Find the space of concepts, or move the concepts and keep the monitors' values."""
+        # A single member differs from no one, and without concepts members send nothing.
         collected = [update for update in collected if update.extra]
         if len(collected) < 2:
             return server
@@ -300,12 +300,12 @@ class FedVC(Method):
         return with_new_sums(server, name, collected, moves=config.variant == "duotone")
 
     def monitors(self, server: ServerState) -> dict[str, float]:
-        """Return how far concepts are apart, what they tell, and how undecided samples are."""
+        """Return how far concepts are apart, their information, and how undecided samples are."""
         names = ("spread", "information", "entropy")
         return {f"concepts.{n}": float(server.extra[n]) for n in names if n in server.extra}
 
     def warnings(self, server: ServerState) -> list[str]:
-        """Say if nothing that tells clients apart was found, and what the monitors complain of."""
+        """Warn if clients do not differ, and of what the monitors found."""
         found = self.monitors(server).values()
         lines = Monitors(*found).complaints() if found else []
         chance = float(server.extra.get("chance", 0.0))

@@ -1,4 +1,4 @@
-"""A mixture of Gaussians that clients fit together, each telling no more than sums."""
+"""A mixture of Gaussians that clients fit together, each sending only sums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BLURRED_ENTROPY = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What clients tell about the places of their samples among concepts.
+    """What clients send about the places of their samples among concepts.
 
     Attributes:
         count: How many samples there are.
@@ -206,7 +206,7 @@ def discriminant_space(
 
 
 def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Generator) -> Tensor:
-    """Return centres to start from, found in clients' moments and not in anybody's samples.
+    """Return centres to start from, found in clients' moments and not in their samples.
 
     Places are drawn from a Gaussian with each client's moments, and k-means groups them.
 
@@ -223,7 +223,7 @@ def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Gene
     return torch.from_numpy(means.fit(np.concatenate(drawn)).cluster_centers_)
 
 
-# -- what concepts are worth
+# -- whether concepts say anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Monitors:
 
     Attributes:
         spread: How far they are apart, in units of the spread of samples.
-        information: What the concept of a sample tells about its client, in nats.
+        information: What the concept of a sample says about its client, in nats.
         entropy: How undecided samples are between concepts, as a share of complete indecision.
     """
 

@@ -1,4 +1,4 @@
-"""What clients tell about their hidden vectors: number, mean and covariance, also with privacy.
+"""What clients send about their hidden vectors: number, mean and covariance, also with privacy.
 
 From these the server learns where clients differ, and nothing about a single sample leaves them.
 """
@@ -21,7 +21,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What a client tells about its hidden vectors.
+    """What a client sends about its hidden vectors.
 
     Attributes:
         count: How many there are.
@@ -132,7 +132,7 @@ def pooled(clients: Sequence[Moments]) -> Scatter:
 def above_noise(scatter: Scatter, clients: Sequence[Moments], scale: float) -> Scatter:
     """Return scatter whose spread inside clients is nowhere below what noise alone makes of it.
 
-    Directions that noise happens to flatten would pass for those that tell clients apart.
+    Directions that noise happens to flatten would pass for those along which clients differ.
 
     Args:
         scatter: Of private moments.

@@ -97,7 +97,7 @@ class FedDVAConfig(GenerativeSettings):
     """Settings of FedDVA."""
 
     variant: Variant = "duotone"
-    """The method made to work, as printed, or as in the authors' code."""
+    """The method made to work, as published, or as in the authors' code."""
     shared_dim: int = Field(8, ge=1)
     """Dimensions of the shared code z."""
     local_dim: int = Field(4, ge=1)
@@ -113,7 +113,7 @@ class FedDVAConfig(GenerativeSettings):
     xi: float | None = Field(None, ge=0)
     """Nats c is nearer to its client than to all; by default log 4, 8 per dimension, or 0.5."""
     constraint: bool = True
-    """Whether `xi` is asked for (Ineq. 5); if not, R_c is what the variant has beside it."""
+    """Whether R_c has the constraint of Ineq. (5), with `xi`."""
     classify: Literal["probe", "tune"] = "probe"
     """Whether labels train the head alone, or the encoder of z as well (late, if they are few)."""
     heads: Literal["shared", "local"] = "shared"
@@ -179,9 +179,9 @@ class FedDVA(Method):
     def beta(self, info: RoundInfo) -> float:
         """Return β of a round.
 
-        A c that is dear from the start may never wake up to draw marks; one that stays cheaper than
-        z may say the digit where a client has no mark to draw. So its price goes up. A c that
-        modulates can do all of z's work, and is dear throughout.
+        With a large β from the start c may never learn to draw marks; with a small one to the end
+        c may hold the digit where a client has no mark. So β grows. A c that modulates could do all
+        of z's work, so its β is large throughout.
         """
         own = {"duotone": 2.0, "paper": 0.75, "code": 1.0}
         end = own[self.config.variant] if self.config.beta is None else self.config.beta
@@ -258,7 +258,7 @@ class FedDVA(Method):
 
     @property
     def draws_labels(self) -> bool:
-        """The head tells which codes stand for a label."""
+        """True: the head says which codes stand for a label."""
         return True
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:

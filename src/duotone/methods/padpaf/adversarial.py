@@ -43,7 +43,7 @@ class GANSettings(GenerativeSettings):
     """Settings of every method with such a GAN."""
 
     variant: Literal["duotone", "paper"] = "duotone"
-    """The method made to work, or as printed."""
+    """The method made to work, or as published."""
     lens: Literal["fitted", "plain", "none"] = "fitted"
     """Whether a client's lens starts from its images, as it is, or is missing (duotone only)."""
     contrast: float = Field(0.1, ge=0)
@@ -113,7 +113,7 @@ class GANMethod(Method):
 
     @property
     def draws_labels(self) -> bool:
-        """Only a conditional GAN can be told labels."""
+        """True if the GAN is conditional."""
         return self.config.conditional
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
@@ -227,7 +227,7 @@ class GANMethod(Method):
         asked: Tensor | None,
         generator: torch.Generator,
     ) -> Tensor:
-        """Return what the discriminators minimise; the generator is only looked at."""
+        """Return what the discriminators minimise; the generator learns nothing from it."""
         draws = chained(self.draw(model, pairs, generator))
         fake = None if asked is None else asked.repeat_interleave(2)
         with torch.no_grad():
@@ -247,7 +247,7 @@ class GANMethod(Method):
         return loss
 
     def _reading_loss(self, model: ContentStyleGAN, x: Tensor, y: Tensor) -> Tensor:
-        """Return what the head minimises: labels read features and do not make them."""
+        """Return what the head minimises; labels do not change the features."""
         with torch.no_grad():
             features = model.scale(model.content_features(x))
         known = is_labelled(y)

@@ -1,10 +1,10 @@
-"""Ditto for GANs: one GAN for everybody, and beside it one for each client that stays near it.
+"""Ditto for GANs: one GAN for all clients, and one for each client that stays near it.
 
 Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML
 2021; as the baseline of Almansoori, Horváth, Takáč: *PaDPaF*, TMLR 2024, Table 1.
 
 **Shared:** a whole GAN, as ``padpaf`` with ``share = "all"``. **Local:** a second whole GAN per
-client, which draws for it. **Explains:** what a client draws otherwise than everybody's GAN would,
+client, which draws for it. **Explains:** what a client draws differently from the shared GAN,
 against the pull, its images made it; and its two discriminators give features of content and style.
 
 ============  =====================================
@@ -17,23 +17,22 @@ FedProx's μ   ``global_prox``
 ============  =====================================
 
 *Members* draw and classify with their own GAN. *Newcomers* start theirs from the shared one and
-train it on all their images for one round's epochs under the same pull, with labels (few-shot) or
-without, which leaves the head as everybody's (label-free); with the learning rate of the first
-round, for that of the last one would hardly move it.
+train it on all their images for one round's epochs under the same pull, with the learning rate of
+the first round: with labels (few-shot), or without, which leaves the shared head (label-free).
 
 *Equal steps.* In each round a client's images are parted at random into two halves; one trains the
-shared GAN, the other the own one, as long as ``epochs`` says. A round thus takes as many steps as
-one of ``padpaf``. The authors give each half an epoch as well.
+shared GAN, the other the own one, for ``epochs`` passes each, as in the authors' code. A round thus
+takes as many steps as one of ``padpaf``.
 
-*The lens.* Both GANs are the networks of ``padpaf``. The shared one's lens is everybody's and
-starts plain. The own one's is fitted to the client's images at its first turn, as ``padpaf`` does
-with ``share = "none"``, and then pulled like all other parameters (``lens = "plain"``: not fitted).
+*The lens.* Both GANs are the networks of ``padpaf``. The shared lens starts plain. The own one is
+fitted to the client's images at its first turn, as in ``padpaf`` with ``share = "none"``, and then
+pulled like all other parameters (``lens = "plain"``: not fitted).
 
-*Buffers.* The vectors of spectral normalisation are kept for each GAN apart and never leave. The
+*Buffers.* Each GAN has its own vectors of spectral normalisation, and they never leave. The
 statistics of content features are averaged for the shared GAN; the own one has its own.
 
-*Deviations.* Those of ``padpaf`` in networks and optimisers. In the authors' code as it stands, the
-own GAN is overwritten by the shared one in every round; here it goes on from where it was.
+*Deviations.* Those of ``padpaf`` in networks and optimisers. In the authors' code the own GAN is
+overwritten by the shared one in every round; here it continues from where it was.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class DittoGAN(GANMethod):
         return ClientState(local, packed({**server.shared, **local}, "own"))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Train a newcomer's own GAN on its images, beside the shared one."""
+        """Train a newcomer's own GAN on its images."""
         local = self.first_state(server, info).local
         received = {**server.shared, **local}
         model = self.load(received, info.data)

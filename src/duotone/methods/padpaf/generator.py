@@ -57,7 +57,7 @@ class ConditionalNorm(nn.Module):
     """Normalises over a batch, then scales and shifts as style and label say.
 
     No statistics are kept: those of different styles have no common mean, and a picture drawn with
-    somebody else's is another picture.
+    others' statistics is another picture.
 
     Args:
         channels: Of the input.

@@ -1,4 +1,4 @@
-"""PaDPaF's VAE: a code of content that is everybody's, and one of style that is each client's own.
+"""PaDPaF's VAE: a shared code of content, and a local code of style.
 
 Abdulla Jasem Almansoori, Samuel Horváth, Martin Takáč: *PaDPaF: Partial Disentanglement with
 Partially-Federated GANs*, TMLR 2024, appendix C.2.4.
@@ -19,27 +19,24 @@ D_KL, β           :func:`divergence`, ``beta``
 Γ, λ              ``padpaf/twins.py``: ``contrast_term``, ``contrast``
 ================  ==========================================
 
-*Unsupervised.* Labels train a linear head on the means of content codes, which they do not change;
-its accuracy is what tables show. Samples without a label count as images all the same.
+*Unsupervised.* Labels train a linear head on the means of content codes and do not change these;
+its accuracy is what tables show. Samples without a label still count as images.
 
 *Members* use the server's content encoder and generator with their own style. *Newcomers* get the
-shared part at once (zero-shot); from their images they fit a lens and train the local part, while
-the shared one stays as it is (label-free).
+shared part at once (zero-shot); from their images they fit a lens and train the local part beside
+the fixed shared one (label-free). There are no buffers.
 
-*Buffers.* There are none: the generator keeps no statistics. Training uses a batch's own, decoding
-those of latents that are always the same.
-
-*Deviations.* The paper has Eq. (16) and a sheet of samples, so the rest is from the authors' code:
+*Deviations.* The paper has Eq. (16) and a sheet of samples; the rest is from the authors' code:
 pixels are compared by their squared error, both divergences have the weight β w with w = content
 dimensions over pixels, and the contrastive term is on means and log-variances that the encoders
-give to drawn pictures. There the style latent that reconstructs is noise (``style = "drawn"``), so
-that the style encoder never learns what helps to reconstruct; here it comes from the encoder
-(``"inferred"``), as Eq. (16) says. No encoder has spectral normalisation; there the style encoder
-keeps it. The style vectorizer is given a latent with its length, for a mean is shorter than a draw
-around it. As in ``padpaf`` there is a lens, which is fitted to a client's images and taken off
-before content is encoded (``lens = "none"`` for the paper's generator), the networks are a few
-times smaller and have no residual blocks, Adam starts afresh in every round, and the server
-averages. The longest run had 16 rounds, the paper's 100.
+give to drawn pictures. In that code the style latent that reconstructs is noise (``style =
+"drawn"``), so the style encoder never learns what helps to reconstruct; here it comes from the
+encoder (``"inferred"``), as Eq. (16) says. No encoder has spectral normalisation; in that code the
+style encoder has it. The style vectorizer uses a latent's length, because a mean is shorter than a
+draw around it. As in ``padpaf`` there is a lens, which is fitted to a client's images and taken off
+before content is encoded (``lens = "none"`` is the paper's generator), networks are smaller, Adam
+starts afresh in every round, and the server averages. The longest run had 16 rounds, the paper's
+100.
 """
 
 from __future__ import annotations
@@ -144,7 +141,7 @@ class PaDPaFVAE(Method):
         return super().is_shared(name, owner) and not name.startswith(STYLE)
 
     def has_common_axes(self, part: Part) -> bool:
-        """The content encoder is everybody's; the own lens only comes off before it."""
+        """True for content: the local lens only preprocesses the shared encoder's input."""
         return part == "shared"
 
     def client_update(
@@ -235,7 +232,7 @@ class PaDPaFVAE(Method):
         )
 
     def _loss(self, model: ContentStyleVAE, x: Tensor, y: Tensor) -> Tensor:
-        """Return Eq. (16) of a batch, and what the head minimises beside it."""
+        """Return Eq. (16) of a batch, plus the loss of the head."""
         content, style = model.encode(x)
         is_drawn = self.config.style == "drawn"
         z = torch.randn_like(style.mean) if is_drawn else style.sample()
@@ -247,7 +244,7 @@ class PaDPaFVAE(Method):
         return value
 
     def _contrast(self, model: ContentStyleVAE, count: int, generator: torch.Generator) -> Tensor:
-        """Return Γ of drawn pictures, which are only looked at: Eq. (14)."""
+        """Return Γ of drawn pictures, without training what draws them: Eq. (14)."""
         draws = chained(self.draw(model, max(2, math.ceil(count / 2)), generator))
         with torch.no_grad():
             drawn = model.draw(draws.content, draws.style)
@@ -257,7 +254,7 @@ class PaDPaFVAE(Method):
 
 @torch.no_grad()
 def _watched(model: ContentStyleVAE, x: Tensor) -> dict[str, float]:
-    """Return how many nats each code has; a code with none is dead."""
+    """Return how many nats each code carries; a code with none is unused."""
     model.eval()
     content, style = model.encode(x)
     return {

@@ -129,7 +129,7 @@ class ContentStyleGAN(StyledGenerator):
     def content_features(self, x: Tensor) -> Tensor:
         """Return the content features of images seen without the lens, if there is one.
 
-        Through its own lens every client's images look alike, and one head can read them.
+        Without their lenses all clients' images are alike, and one head can read them.
         """
         features: Tensor = self.content(self.canvas(x))
         return features
