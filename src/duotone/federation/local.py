@@ -106,13 +106,7 @@ def run_epochs(
 ) -> float:
     """Call ``step`` with every batch of every epoch and return the last epoch's mean loss.
 
-    Args:
-        step: Learns from one batch and returns its loss.
-        data: The client's labelled training samples.
-        settings: Batch size and epochs.
-        info: Where in the run we are; the source of the shuffling.
-        epochs: Passes over the samples, if not those of the settings.
-        phase: Names the random stream, for methods that train more than once in a round.
+    A step learns from one batch and returns its loss; the rest is as for :func:`train`.
     """
     generator = info.generator("client", data.client, phase)
     y = data.labels

@@ -117,12 +117,7 @@ def incremental_basis(
 ) -> Tensor:
     """Return P = ΨΦ, made orthonormal, after some steps of the rule.
 
-    Args:
-        scatter: Of the clients.
-        state: Holds Ψ and Φ between alignments, and is changed in place.
-        rank: Directions to find.
-        rate: Step of the rule.
-        steps: How many steps.
+    ``state`` holds Ψ and Φ between alignments, and is changed in place.
     """
     size = len(scatter.mean)
     if "psi" not in state or state["phi"].shape[1] != rank:

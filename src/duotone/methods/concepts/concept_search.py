@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
@@ -38,15 +39,8 @@ def with_first_concepts(
 ) -> ServerState:
     """Return the server's state with a space of concepts, and concepts to start EM from.
 
-    If clients show no difference beyond chance there are none, unless the user asked for some.
-
-    Args:
-        server: The state so far.
-        layer: Name of the layer with the concepts.
-        collected: The members' moments.
-        info: The round.
-        dimensions: Of the space, if asked for.
-        concepts: How many, if asked for; by default one more than the dimensions.
+    Members sent moments. If these differ by no more than chance there are no concepts, unless the
+    user asked for some: a number of ``dimensions``, or of ``concepts``, by default one more.
     """
     told = [Moments.of_update(update) for update in collected]
     scatter = pooled(told)
@@ -78,13 +72,9 @@ def sums_over_concepts(layer: ConceptLinear, hidden: Tensor) -> Sums:
 def with_new_sums(
     server: ServerState, layer: str, collected: Sequence[ClientUpdate], *, moves: bool
 ) -> ServerState:
-    """Return the server's state after a pass of EM over all members' samples.
+    """Return the server's state after a pass of EM, in which members sent sums.
 
-    Args:
-        server: The state so far.
-        layer: Name of the layer with the concepts.
-        collected: The members' sums.
-        moves: Whether the concepts move to their samples, or stay where training put them.
+    If nothing ``moves``, concepts stay where training put them.
     """
     told = [Sums.of_extra(update.weight, update.extra) for update in collected]
     centres = server.shared[f"{layer}.centres"].double()
@@ -95,11 +85,7 @@ def with_new_sums(
         found["centres"] = mean_places(together.mass, together.places, centres)
         rank = int(server.shared[f"{layer}.projection"].any(dim=1).sum())
         found["sharpness"] = best_sharpness(together, found["centres"][:, :rank])
-    extra = {
-        "spread": torch.tensor(worth.spread),
-        "information": torch.tensor(worth.information),
-        "entropy": torch.tensor(worth.entropy),
-    }
+    extra = {name: torch.tensor(value) for name, value in asdict(worth).items()}
     new = with_tensors(server, layer, found)
     return ServerState(new.shared, {**new.extra, **extra})
 

@@ -123,13 +123,7 @@ class GANMethod(Method):
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return the pictures of some latents, as this client draws them.
-
-        Args:
-            model: The client's model.
-            draws: The latents.
-            label: What they should show, one class each, if the method is conditional.
-        """
+        """Return the pictures of some latents; a conditional GAN also needs their labels."""
         assert isinstance(model, ContentStyleGAN)
         if self.config.conditional != (label is not None):
             raise ValueError(

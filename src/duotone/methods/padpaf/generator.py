@@ -180,13 +180,7 @@ class Generator(nn.Module):
 class StyledGenerator(nn.Module):
     """A generator with its style vectorizer: what PaDPaF's GAN and VAE have in common.
 
-    Args:
-        shape: Channels, height and width of the pictures.
-        content: Dimensions of the content latent.
-        style: Dimensions of the style latent.
-        design: Whether the generator has a lens.
-        labels: How many labels a picture can be asked for; 0 for none.
-        has_length: Whether a style latent's length counts as well, or its direction alone.
+    The arguments are those of :class:`Generator` and :class:`StyleVectorizer`.
     """
 
     def __init__(

@@ -181,13 +181,7 @@ class PaDPaFVAE(Method):
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return the pictures of some latents, as this client draws them.
-
-        Args:
-            model: The client's model.
-            draws: The latents.
-            label: Must be left out: labels do not reach the generator.
-        """
+        """Return the pictures of some latents, as this client draws them, always without labels."""
         if label is not None:
             raise ValueError(
                 "padpaf-vae draws without labels, but labels were given; leave them out"
