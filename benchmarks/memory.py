@@ -16,8 +16,8 @@ from typing import Any
 
 from duotone.federation.backends.processes import Processes
 from duotone.federation.engine import federate
-from duotone.federation.method import MethodSettings
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.federation.store import FolderStore
 from duotone.measures.evaluation import choose_clients, evaluate
 from duotone.networks.classifiers import cnn

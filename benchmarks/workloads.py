@@ -25,8 +25,9 @@ from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import federate
 from duotone.federation.local import Loss, task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.federation.store import FolderStore
 from duotone.measures.evaluation import evaluate
 from duotone.methods.baselines.fedavg import FedAvg

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from duotone.methods.concepts.aligned_layer import MOST
-from duotone.methods.concepts.alignment import Scatter, orthonormal
+from duotone.methods.concepts.alignment import orthonormal
 from duotone.methods.concepts.fedcd import FedCD
+from duotone.methods.concepts.moments import Scatter
 from duotone.networks.thesis import ThesisCNN
 from duotone.types import DataInfo
 

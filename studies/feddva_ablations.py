@@ -10,7 +10,8 @@ from dataclasses import replace
 from torch import Tensor, nn
 
 from duotone.methods.feddva.dual_vae import DualVAE
-from duotone.methods.feddva.feddva import FedDVA, constrained, kl_to_batch, kl_to_batch_bound
+from duotone.methods.feddva.feddva import FedDVA
+from duotone.methods.feddva.terms import constrained, kl_to_batch, kl_to_batch_bound
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
         StateStore,
         federate,
     )
-    from duotone.federation.method import Method, MethodSettings
+    from duotone.federation.method import Method
     from duotone.federation.protocols import Collects, Decodes, FindsConcepts, Generates, Restyles
+    from duotone.federation.settings import MethodSettings
     from duotone.methods import METHODS
     from duotone.networks import MODELS
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
@@ -92,7 +93,7 @@ _WHERE = {
     "MODELS": "duotone.networks:MODELS",
     "MemoryStates": "duotone.federation.engine:MemoryStates",
     "Method": "duotone.federation.method:Method",
-    "MethodSettings": "duotone.federation.method:MethodSettings",
+    "MethodSettings": "duotone.federation.settings:MethodSettings",
     "MissingExtraError": "duotone.errors:MissingExtraError",
     "NO_LABEL": "duotone.types:NO_LABEL",
     "NewcomerError": "duotone.errors:NewcomerError",

@@ -11,7 +11,7 @@ import pytest
 from torch import nn
 
 from duotone.config import RunConfig
-from duotone.federation.method import MethodSettings
+from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.partition import SCHEMES

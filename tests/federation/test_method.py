@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from duotone.errors import ConfigError
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.content_style.content_networks import content_cnn_bn, content_cnn_in

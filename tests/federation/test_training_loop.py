@@ -25,7 +25,7 @@ from duotone.federation.local import (
     training_mode,
     turns_so_far,
 )
-from duotone.federation.method import MethodSettings
+from duotone.federation.settings import MethodSettings
 from duotone.types import NO_LABEL, ClientData, DataInfo, RoundInfo
 
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from duotone.data.dataset import Dataset
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.measures.attackers import (
     attacker_by_originals,
     attacker_by_restyled,

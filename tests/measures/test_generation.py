@@ -11,9 +11,10 @@ from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted
 from duotone.federation.backends import ClientTask
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.agreement import chance_agreement, effective_classes, frechet_distance
 from duotone.measures.drawing import GRID, OWN, ROW, GenerateJob, asked_labels, known_labels
 from duotone.measures.generated import _distances, generation_scores

@@ -10,9 +10,10 @@ from torch import nn
 
 from duotone.data.dataset import Dataset
 from duotone.data.planted import _shapes, _stripes, planted
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.exposure import exposure
 from duotone.measures.judges import train_judges
 from duotone.measures.restyling import _by_label, restyle_scores

@@ -12,9 +12,10 @@ from torch import nn
 
 from duotone.data.planted import _shapes, _stripes, planted, planted_table
 from duotone.federation.backends.serial import Serial
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.decoding import choose_holders, encode_holders
 from duotone.measures.judges import train_judges
 from duotone.measures.sheets import draw_sheets

@@ -14,8 +14,8 @@ from duotone.errors import ConfigError
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.local import train_head, turns_so_far
-from duotone.federation.method import MethodSettings
 from duotone.federation.serving import Serving
+from duotone.federation.settings import MethodSettings
 from duotone.measures.evaluation import EvaluateJob
 from duotone.methods import METHODS
 from duotone.methods.baselines.apfl import APFL

@@ -9,7 +9,8 @@ import torch
 from federations import make_population
 
 from duotone.federation.engine import MemoryStates, RoundResult, federate
-from duotone.federation.method import Method, unpacked
+from duotone.federation.method import Method
+from duotone.federation.params import unpacked
 from duotone.methods.baselines.apfl import APFL
 from duotone.methods.baselines.ditto import Ditto, DittoProx
 from duotone.methods.baselines.fedadam import FedAdam

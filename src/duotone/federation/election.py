@@ -129,7 +129,7 @@ def vote(
 ) -> Election:
     """Let all members try some ways; return the one that clearly wins most, or no change.
 
-    A member tells the counts of its labels and of its won and lost validation samples.
+    A member sends the counts of its labels and of its won and lost validation samples.
 
     Args:
         serving: How members get their models.
@@ -140,7 +140,7 @@ def vote(
     """
     members = [c for c in population.partition.members if len(population.partition[c].val)]
     told = by_client(CountJob(), population.partition.members, population, states, backend)
-    # One more of each class: of a class that nobody has, nothing can be said by a ratio.
+    # One more of each class: with a count of zero there would be no ratio.
     counts = 1 + sum(told.values(), np.zeros(population.info.outputs))
     shares = tuple((counts / counts.sum()).tolist())
     options = [Personalisation(way, shares) for way in ways if way != "none"]

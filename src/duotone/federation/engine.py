@@ -98,7 +98,7 @@ class TrainJob:
     ) -> tuple[ClientUpdate, ClientState]:
         """Return what leaves the client and what stays."""
         data = population.data(task.client).to(method.device)
-        server = self.server.copied()  # what a client does to it is its own affair
+        server = self.server.copied()  # a client may change its copy
         with client_randomness(self.info, task.client):
             state = member_state(method, server, task, self.info)
             return method.client_update(server, state, data, self.info)

@@ -10,18 +10,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import check_head, head_inputs
 from duotone.types import NO_LABEL, ClientData, Params, RoundInfo
-
-if TYPE_CHECKING:
-    from duotone.federation.method import MethodSettings
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -108,13 +106,7 @@ def run_epochs(
 ) -> float:
     """Call ``step`` with every batch of every epoch and return the last epoch's mean loss.
 
-    Args:
-        step: Learns from one batch and returns its loss.
-        data: The client's labelled training samples.
-        settings: Batch size and epochs.
-        info: Where in the run we are; the source of the shuffling.
-        epochs: Passes over the samples, if not those of the settings.
-        phase: Names the random stream, for methods that train more than once in a round.
+    A step learns from one batch and returns its loss; the rest is as for :func:`train`.
     """
     generator = info.generator("client", data.client, phase)
     y = data.labels
@@ -205,6 +197,16 @@ def is_labelled(labels: Tensor) -> Tensor:
     return ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
 
 
+def labels_of(data: ClientData) -> Tensor:
+    """Return a client's labels, or as many unknown ones if it has none."""
+    return torch.full((len(data),), NO_LABEL) if data.y is None else data.y
+
+
+def progress(info: RoundInfo) -> float:
+    """Return which share of the run is over when a round begins."""
+    return max(info.round - 1, 0) / info.rounds
+
+
 def train_head(
     model: nn.Module,
     head: nn.Module,
@@ -254,8 +256,7 @@ def refresh_statistics(model: nn.Module, x: Tensor) -> None:
 
 def cosine_decay(info: RoundInfo, end: float) -> float:
     """Return the factor on a learning rate that falls along a cosine, from 1 towards ``end``."""
-    progress = max(info.round - 1, 0) / info.rounds
-    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * progress))
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * progress(info)))
 
 
 def turns_so_far(info: RoundInfo) -> Iterator[RoundInfo]:

@@ -12,23 +12,23 @@ in this base class are those of FedAvg, so a subclass answers only the questions
             return super().is_shared(name, owner) and not is_norm
 
 A method holds settings, and what ``build`` finds out about the network. All state is passed in and
-handed back, so that a run can be stopped, resumed, and spread over processes without changing its
-result. What only some methods can do, such as drawing samples, is in
-:mod:`duotone.federation.protocols`.
+handed back, so a run can be stopped, resumed, and spread over processes with the same result.
+What only some methods can do, such as drawing samples, is in :mod:`duotone.federation.protocols`.
 """
 
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from duotone.config import Settings
 from duotone.federation.aggregate import ServerAdam, weighted_mean
-from duotone.federation.local import train, turns_so_far
+from duotone.federation.local import train
+from duotone.federation.params import Parts, divided
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import Network, find_head, head_inputs, head_name, named_tensors
 from duotone.seeding import derive
 from duotone.types import (
@@ -45,39 +45,6 @@ from duotone.types import (
 )
 
 Part: TypeAlias = Literal["shared", "local"]
-Parts: TypeAlias = tuple[dict[str, Tensor], dict[str, Tensor]]
-"""Shared and local tensors of a model."""
-
-
-class MethodSettings(Settings):
-    """Settings every method has; a method's own come on top."""
-
-    optimizer: Literal["sgd", "adam"] = "sgd"
-    """Local optimiser; it starts afresh in every round."""
-    lr: float = Field(0.1, gt=0)
-    """Local learning rate in the first round."""
-    lr_decay: float = Field(0.8, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
-    lr_decay_every: int = Field(10, ge=1)
-    """Rounds between two decays of the learning rate."""
-    momentum: float = Field(0.0, ge=0, lt=1)
-    """Momentum of local SGD."""
-    weight_decay: float = Field(0.0, ge=0)
-    """L2 penalty of the local optimiser."""
-    batch_size: int = Field(32, ge=1)
-    """Samples per local step."""
-    epochs: int = Field(2, ge=1)
-    """Passes over a client's training samples in a round."""
-    server_optimizer: Literal["average", "adam"] = "average"
-    """What the server does with the mean of the updates: take it, or step towards it by Adam."""
-    server_lr: float = Field(0.01, gt=0)
-    """Learning rate of the server's Adam."""
-    head: str | None = None
-    """Name of the model's last layer, whose input counts as the features; found if not given."""
-
-    def lr_at(self, round: int) -> float:
-        """Return the local learning rate of a round (rounds count from 1)."""
-        return self.lr * self.lr_decay ** (max(round - 1, 0) // self.lr_decay_every)
 
 
 class Method(ABC):
@@ -97,11 +64,11 @@ class Method(ABC):
     """Authors, title, venue, year."""
     Config: ClassVar[type[MethodSettings]] = MethodSettings
     rounds: ClassVar[int] = 30
-    """How many rounds a run has if nobody says otherwise."""
+    """How many rounds a run has by default."""
     features_part: ClassVar[Part] = "shared"
     """Whether all clients compute features alike, or each with layers of its own."""
     table_model: ClassVar[str] = "mlp"
-    """The model for tables if nobody names one; images have cnn-bn."""
+    """The default model for tables; images have cnn-bn."""
     own_model: ClassVar[str | None] = None
     """What the method's network is called, if it brings its own instead of taking any model."""
     uses_unlabelled: ClassVar[bool] = False
@@ -132,10 +99,10 @@ class Method(ABC):
 
         Args:
             name: Full name of the tensor, as in ``state_dict``.
-            owner: The module that holds it, so that BatchNorm is found in anybody's model.
+            owner: The module that holds it, so that BatchNorm is found in any model.
         """
-        # The power-iteration vectors of spectral normalisation belong to one client's weights;
-        # their mean belongs to nobody's.
+        # The power-iteration vectors of spectral normalisation belong to one client's weights, and
+        # their mean would fit no weights.
         return not isinstance(owner, nn.utils.parametrizations._SpectralNorm)
 
     @classmethod
@@ -153,10 +120,7 @@ class Method(ABC):
     ) -> tuple[ClientUpdate, ClientState]:
         """Train one client for one round; return what leaves it and what stays."""
         model = self.load(self.personal(server, client), info.data)
-        loss = train(model, data, self.config, info)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, train(model, data, self.config, info))
 
     def server_update(
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
@@ -188,8 +152,8 @@ class Method(ABC):
         return client
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Return a newcomer's state, learnt from inputs (``data.y`` is ``None``) or with labels."""
-        return self.first_state(server, info)
+        """Return a newcomer's state from inputs or labelled samples; by default as a member's."""
+        return self.before_use(server, self.first_state(server, info), data, info)
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the parameters of the model a client uses."""
@@ -218,9 +182,8 @@ class Method(ABC):
         return not self.head or name.startswith(f"{self.head}.")
 
     def initial(self, info: RoundInfo, *name: str | int) -> Parts:
-        """Return the shared and the local part of a freshly initialised network.
+        """Return both parts of a freshly initialised network, the same for every client.
 
-        The same for every client and at any time: initialisation is a stream of the run's seed.
         A method that needs several different networks names them.
         """
         key = (info.seed, info.data, *name)
@@ -228,9 +191,27 @@ class Method(ABC):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(derive(info.seed, "initial", *name))
                 self._initial = (key, self.split(self.build(info.data)))
-        # Copies: what is done to one client's must not reach the next.
+        # Copies: what one client changes must not reach the next.
         shared, local = ({n: t.clone() for n, t in part.items()} for part in self._initial[1])
         return shared, local
+
+    def trained(
+        self,
+        model: nn.Module,
+        data: ClientData,
+        loss: float,
+        sent: Params | None = None,
+        kept: Params | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Return what leaves a client after training, and what stays.
+
+        The update carries ``sent`` in ``extra``, and the state ``kept``.
+        """
+        shared, local = self.split(model)
+        told = {"train_loss": loss, **(metrics or {})}
+        update = ClientUpdate(data.client, shared, len(data), sent or {}, told)
+        return update, ClientState(local, kept or {})
 
     def parameters_of(self, model: nn.Module, part: Part) -> list[nn.Parameter]:
         """Return the parameters of one part, to train them alone."""
@@ -241,16 +222,6 @@ class Method(ABC):
             and self.is_shared(name, owner) == (part == "shared")
         ]
 
-    def catch_up(
-        self, server: ServerState, state: ClientState, data: ClientData, info: RoundInfo
-    ) -> ClientState:
-        """Train a newcomer's local part beside the fixed shared one, as long as a member's."""
-        model = self.load(self.personal(server, state), info.data)
-        own = self.parameters_of(model, "local")
-        for drawn in turns_so_far(info):
-            train(model, data, self.config, drawn, parameters=own, phase="newcomer")
-        return ClientState(self.split(model)[1])
-
     def module(self, data: DataInfo) -> nn.Module:
         """Return this process's network, built once; it holds the parameters of its last user."""
         if self._module is None or self._module[0] != data:
@@ -258,7 +229,7 @@ class Method(ABC):
             with torch.random.fork_rng(devices=[]):
                 module = self.build(data).to(self.device)
             if data.is_image:
-                # What convolutions on a CPU like best, unless the network knows better of itself.
+                # What convolutions on a CPU are fastest with, unless the network names another.
                 layout = getattr(module, "memory_format", torch.channels_last)
                 module = module.to(memory_format=layout)  # type: ignore[call-overload]
             self._module = (data, module)
@@ -272,29 +243,8 @@ class Method(ABC):
 
     def split(self, model: nn.Module) -> Parts:
         """Copy a model's parameters and buffers into (shared, local)."""
-        shared: dict[str, Tensor] = {}
-        local: dict[str, Tensor] = {}
-        for name, tensor, owner in named_tensors(model):
-            part = shared if self.is_shared(name, owner) else local
-            part[name] = stored(tensor)
-        return shared, local
+        return divided(model, self.is_shared)
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker process builds its own network.
         return {**self.__dict__, "_module": None, "_initial": None}
-
-
-def stored(tensor: Tensor) -> Tensor:
-    """Return a copy as states hold it: detached, on the CPU, in the usual memory format."""
-    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-
-
-def packed(params: Params, under: str) -> dict[str, Tensor]:
-    """Name some tensors ``under/name``, to keep a whole model beside other things."""
-    return {f"{under}/{name}": tensor for name, tensor in params.items()}
-
-
-def unpacked(params: Params, under: str) -> dict[str, Tensor]:
-    """Return what :func:`packed` named."""
-    start = f"{under}/"
-    return {n.removeprefix(start): tensor for n, tensor in params.items() if n.startswith(start)}

@@ -1,10 +1,10 @@
 """Personalise a classifier where it is used, from inputs alone.
 
-A shared model meets clients whose classes come in other shares than it was trained with, or whose
-inputs look different. Three things can be put right without a label: the shares of the classes, by
-a shift of the last layer's bias (:func:`shifted_bias`); the statistics of BatchNorm; and, for
-methods that find concepts, the last layer itself, which can be one for each concept. Each can do
-harm where another is needed, so members vote on their validation samples whether to use it.
+A shared model meets clients with other shares of the classes than in training, or another style.
+Three things can be corrected without a label: the shares of the classes, by a shift of the last
+layer's bias (:func:`shifted_bias`); the statistics of BatchNorm; and, for methods that find
+concepts, the last layer, which can be one for each concept. Each can do harm where another is
+needed, so members vote on their validation samples whether to use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import Method, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
 from duotone.federation.protocols import SwitchesContext
 from duotone.networks.reading import in_batches
 from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
@@ -50,7 +51,7 @@ def estimate_shares(probabilities: Tensor, trained: Tensor, strength: float = ST
 
     EM of Saerens, Latinne, Decaestecker (*Adjusting the Outputs of a Classifier to New a Priori
     Probabilities*, Neural Computation 2002), with the shares of training as a Dirichlet prior: a
-    few samples, or answers that are too sure of themselves, cannot lead far astray.
+    few samples, or overconfident predictions, then change little.
 
     Args:
         probabilities: ``(samples, classes)``.
@@ -76,7 +77,7 @@ def shifted_bias(bias: Tensor, shares: Tensor, trained: Tensor) -> Tensor:
 def personalised(
     method: Method, params: Params, x: Tensor, info: RoundInfo, chosen: Personalisation
 ) -> Params:
-    """Return a client's parameters, changed by what its inputs tell.
+    """Return a client's parameters, adjusted to its inputs.
 
     Args:
         method: Makes a model of the parameters.
@@ -134,8 +135,7 @@ def bias_name(method: Method) -> str:
 def rules_with(wish: Wish, rules: tuple[NewcomerRule, ...]) -> tuple[NewcomerRule, ...]:
     """Return what newcomers can start from when a method is personalised.
 
-    Inputs improve on nothing, where a model is served for nothing: a part that must be learnt from
-    labels cannot be had from them.
+    A personalised zero-shot method also offers label-free.
     """
     if wish == "none" or "label-free" in rules or "zero-shot" not in rules:
         return rules

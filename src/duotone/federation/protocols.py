@@ -71,7 +71,7 @@ def check_collects(method: object) -> None:
 
 @runtime_checkable
 class Warns(Protocol):
-    """A method that can tell when a trained model is not to be trusted."""
+    """A method that can detect when a trained model is not to be trusted."""
 
     def warnings(self, server: ServerState) -> list[str]:
         """Return what the user must know about the trained model, one sentence each."""
@@ -205,7 +205,7 @@ class Restyles(Protocol):
 
         Args:
             model: The model of the client whose style they get.
-            content: What :meth:`take_off` returned, for whichever client.
+            content: What :meth:`take_off` returned, for any client.
             generator: Draws one of the client's styles for each.
         """
         ...

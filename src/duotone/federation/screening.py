@@ -1,4 +1,4 @@
-"""Look at everything that leaves a client before it is used; refuse what is bad, and say why.
+"""Check everything that leaves a client before it is used; refuse what is bad, and say why.
 
 A method declares what leaves its clients: the shared tensors, by those it sent, and ``extra`` and
 collected statistics, by :class:`~duotone.types.Form`. Whatever a client answers instead, nothing
@@ -71,7 +71,7 @@ class Screen:
             return self._passed(reply)
         except Refused:
             raise
-        except Exception as error:  # whatever a strange object does when it is looked at
+        except Exception as error:  # a strange object may raise anything when it is read
             raise Refused(f"it cannot be read ({type(error).__name__}: {error})") from error
 
     def _passed(self, reply: Any) -> Screened:
@@ -155,7 +155,7 @@ def check_plain(name: str, tensor: Any) -> None:
 def check_state(state: Any) -> ClientState:
     """Return what a client wants to keep, if it can be kept.
 
-    It never leaves the client, so its values are its own affair.
+    It never leaves the client, so its values are not checked.
 
     Raises:
         Refused: It is not a state of named tensors.

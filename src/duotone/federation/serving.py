@@ -53,7 +53,7 @@ class Serving:
         Raises:
             ClientError: They are not numbers.
         """
-        server = self.server.copied()  # what a client does to it is its own affair
+        server = self.server.copied()  # a client may change its copy
         data = population.data(task.client).to(method.device)
         is_member = population.partition[task.client].role == "member"
         allowed = data if is_member else self._allowed(data)
@@ -102,7 +102,7 @@ def by_client(
 ) -> dict[str, Any]:
     """Do a job for some clients; return what each gave, in the order of ``clients``.
 
-    A client that fails or does not answer is left out, and the user told so.
+    A client that fails or does not answer is left out, and the user is told.
 
     Raises:
         DuotoneError: Nobody answered, and all for the same reason.

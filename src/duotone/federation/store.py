@@ -100,7 +100,7 @@ class CommittedRound:
 
 @contextmanager
 def reading(folder: Path, which: Which = "last") -> Iterator[CommittedRound]:
-    """Read a committed round, whole, beside a writer that goes on. Nothing is changed.
+    """Read one committed round while a writer may go on. Nothing is changed.
 
     Raises:
         CheckpointError: There is no such round, or the manifest is missing or damaged.
@@ -170,7 +170,7 @@ class FolderStore:
         """
         name = f"server-{round:05d}.safetensors"
         self._write(name, server.shared, server.extra)
-        # Sorted, because workers finish in any order and equal rounds shall be equal files.
+        # Sorted, because workers finish in any order and equal rounds must give equal files.
         clients = dict(sorted({**self.manifest.last.clients, **self._staged_clients}.items()))
         last = Snapshot(round, name, clients, dict(notes))
         self._replace(last, last if selects else self.manifest.selected)
@@ -200,7 +200,7 @@ class FolderStore:
         self._unneeded |= self.manifest.files.keys() - manifest.files.keys()
         self.manifest, self._staged_files = manifest, {}
         with exclusive_after(self.folder, 0.0) as is_alone:
-            if is_alone:  # else somebody reads: the files go with a later commit
+            if is_alone:  # else there is a reader: the files go with a later commit
                 for name in self._unneeded:
                     (self.folder / name).unlink(missing_ok=True)
                 self._unneeded = set()

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
-from duotone.federation.method import Method, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
 from duotone.federation.protocols import Decodes
 from duotone.federation.serving import Serving
 from duotone.measures.agreement import FloatArray

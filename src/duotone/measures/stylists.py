@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
-from duotone.federation.method import Method, stored
+from duotone.federation.method import Method
+from duotone.federation.params import stored
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
 from duotone.measures.decoding import Codes, decode_codes

@@ -1,4 +1,4 @@
-"""How to read a network that anybody wrote: its tensors, its last layer, what that is given."""
+"""How to read any network: its tensors, its last layer, what that is given."""
 
 from __future__ import annotations
 

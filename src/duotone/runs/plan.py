@@ -17,8 +17,9 @@ from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, Problems
 from duotone.federation.engine import size_in_bytes
-from duotone.federation.method import Method, MethodSettings, Part
+from duotone.federation.method import Method, Part
 from duotone.federation.personalise import Way, Wish, rules_with, ways
+from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.networks import MODELS
 from duotone.networks.reading import as_network, check_head, find_head

@@ -11,24 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duotone.methods.concepts.alignment import (
-    LEVEL,
-    Moments,
-    above_noise,
-    budget_of,
-    by_chance,
-    chance_level,
     discriminants,
-    moments,
-    noise_scale,
     oblique_complement,
-    orthogonal_block,
     orthogonal_complement,
     orthonormal,
-    pooled,
-    private_moments,
     rank_at_gap,
     turned_to,
     with_ridge,
+)
+from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level, orthogonal_block
+from duotone.methods.concepts.moments import (
+    Moments,
+    above_noise,
+    budget_of,
+    moments,
+    noise_scale,
+    pooled,
+    private_moments,
 )
 
 

@@ -11,15 +11,9 @@ from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.concepts.aligned_layer import AlignedLinear, expressed
-from duotone.methods.concepts.alignment import (
-    Scatter,
-    budget_of,
-    discriminants,
-    moments,
-    orthonormal,
-    pooled,
-)
-from duotone.methods.concepts.fedcd import FedCD, FedCDConfig, incremental_step
+from duotone.methods.concepts.alignment import discriminants, incremental_step, orthonormal
+from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
+from duotone.methods.concepts.moments import Scatter, budget_of, moments, pooled
 from duotone.networks.classifiers import cnn, cnn_bn, mlp
 from duotone.networks.reading import as_network
 from duotone.types import ClientState, ClientUpdate, DataInfo, RoundInfo

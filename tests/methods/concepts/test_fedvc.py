@@ -21,9 +21,9 @@ from duotone.methods.concepts.fedvc import (
     PASSES,
     FedVC,
     FedVCConfig,
-    Moving,
     preference_loss,
 )
+from duotone.methods.concepts.mixture import Moving
 from duotone.networks.classifiers import cnn_bn, mlp
 from duotone.networks.reading import as_network
 from duotone.partition.partition import Population

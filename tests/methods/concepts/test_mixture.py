@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from duotone.methods.concepts.alignment import moments
 from duotone.methods.concepts.mixture import (
     Monitors,
     Sums,
@@ -17,6 +16,7 @@ from duotone.methods.concepts.mixture import (
     sums_of,
     total,
 )
+from duotone.methods.concepts.moments import moments
 
 FAR = torch.tensor([[0.0], [100.0]], dtype=torch.float64)
 BOTH = torch.tensor([True, True])

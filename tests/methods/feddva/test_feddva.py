@@ -11,9 +11,8 @@ from federations import make_population
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
 from duotone.methods.feddva.dual_vae import DualVAE, noisy_or
-from duotone.methods.feddva.feddva import (
-    FedDVA,
-    FedDVAConfig,
+from duotone.methods.feddva.feddva import FedDVA, FedDVAConfig
+from duotone.methods.feddva.terms import (
     constrained,
     kl_to_batch,
     kl_to_batch_bound,

@@ -88,9 +88,11 @@ def test_drawing_is_repeatable_and_leaves_the_model_as_it_was(variant):
 
 
 def test_latents_are_standard_normal_and_depend_on_the_generator_alone():
-    method = make(content_dim=3, style_dim=2)
-    draws = method.draw(make().module(SMALL), 4000, torch.Generator().manual_seed(0))
-    again = method.draw(make().module(SMALL), 4000, torch.Generator().manual_seed(0))
+    methods = [make(content_dim=3, style_dim=2) for _ in range(2)]  # with weights of their own
+    draws, again = (
+        method.draw(method.module(SMALL), 4000, torch.Generator().manual_seed(0))
+        for method in methods
+    )
     assert torch.equal(draws.content, again.content)
     assert draws.style.shape == (4000, 2)
     assert float(draws.content.std()) == pytest.approx(1, abs=0.05)

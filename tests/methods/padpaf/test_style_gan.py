@@ -4,14 +4,13 @@ import pytest
 import torch
 
 from duotone.errors import ConfigError
-from duotone.methods.padpaf.style_gan import (
+from duotone.methods.padpaf.generator import (
     ConditionalNorm,
-    ContentStyleGAN,
-    Discriminator,
     Generator,
     StyleVectorizer,
     normalised,
 )
+from duotone.methods.padpaf.style_gan import ContentStyleGAN, Discriminator
 from duotone.types import DataInfo
 
 # -- the generator

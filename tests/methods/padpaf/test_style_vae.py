@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from duotone.errors import ConfigError
-from duotone.methods.padpaf.style_gan import StyleVectorizer
+from duotone.methods.padpaf.generator import StyleVectorizer
 from duotone.methods.padpaf.style_vae import ContentStyleVAE, LatentEncoder
 from duotone.types import DataInfo
 

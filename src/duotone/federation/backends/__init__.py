@@ -1,7 +1,7 @@
 """Where clients are computed: in this process, or in a pool of worker processes.
 
 All backends give the same results, bit for bit: a client is always computed by one thread, from
-random streams that belong to it, and results are put in order before anybody adds them up.
+random streams that belong to it, and results are put in order before they are added up.
 """
 
 from __future__ import annotations

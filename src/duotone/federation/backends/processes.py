@@ -137,7 +137,7 @@ class Processes(Backend):
                     self._hand_out(hand, idle, busy)
                     yield result
         finally:
-            if busy:  # somebody stopped in the middle; what comes back now belongs to nobody
+            if busy:  # the caller stopped early; what comes back now is not wanted
                 self.close()
 
     def _hand_out(

@@ -48,7 +48,7 @@ def main(descriptor: int) -> None:
                 send(connection, result)
             except (BrokenPipeError, ConnectionResetError):
                 raise
-            except Exception as error:  # an answer that cannot be packed, in whichever way
+            except Exception as error:  # an answer that cannot be packed, for any reason
                 failure = Failure(f"its answer cannot be sent: {error}")
                 send(connection, ClientResult(result.client, failure=failure))
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -33,7 +33,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from duotone.federation.local import make_optimizer, run_epochs, task_loss, training_mode
-from duotone.federation.method import Method, MethodSettings, packed, stored, unpacked
+from duotone.federation.method import Method
+from duotone.federation.params import packed, stored, unpacked
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
@@ -68,9 +70,7 @@ class APFL(Method):
         """Step by step, train the shared model as FedAvg does and the own one in the mixture."""
         model = self.load({**server.shared, **client.local}, info.data)
         extra, loss = self._train(model, client.extra, data, info)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local, extra)
+        return self.trained(model, data, loss, kept=extra)
 
     def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
         """Start the own model from the shared one."""

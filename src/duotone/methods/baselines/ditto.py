@@ -1,4 +1,4 @@
-"""Ditto: one model for everybody, and beside it one for each client that stays near it.
+"""Ditto: one model for all, and one for each client that stays near it.
 
 ``ditto-prox`` is the same on FedProx: the shared model is trained under a pull, too.
 
@@ -36,7 +36,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from duotone.federation.local import Loss, proximal_loss, task_loss, train
-from duotone.federation.method import Method, MethodSettings, packed, unpacked
+from duotone.federation.method import Method
+from duotone.federation.params import packed, unpacked, whole
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
@@ -67,10 +69,9 @@ class Ditto(Method):
         start = {**server.shared, **client.local}
         model = self.load(start, info.data)
         loss = train(model, data, self.config, info, loss=self._shared_loss(start))
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
+        update, state = self.trained(model, data, loss)
         own = self._train_own(server, client, data, info)
-        return update, ClientState(local, packed(own, "own"))
+        return update, ClientState(state.local, packed(own, "own"))
 
     def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
         """Start the own model from the shared one."""
@@ -99,8 +100,7 @@ class Ditto(Method):
         anchor = {**server.shared, **client.local}
         pulled = proximal_loss(anchor, self.config.lam, self.device)  # Eq. (1)
         train(model, data, self.config, info, loss=pulled)
-        shared, local = self.split(model)
-        return {**shared, **local}
+        return whole(model)
 
 
 class DittoProxConfig(DittoConfig):

@@ -1,4 +1,4 @@
-"""FedAdam: one model for everybody, which the server moves by Adam.
+"""FedAdam: one model for all clients, which the server moves by Adam.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar, McMahan: *Adaptive Federated Optimization*,
 ICLR 2021, Algorithm 2.
@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 
 
 class FedAdamConfig(MethodSettings):

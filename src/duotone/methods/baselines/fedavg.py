@@ -1,4 +1,4 @@
-"""FedAvg: one model for everybody.
+"""FedAvg: one model for all clients.
 
 McMahan, Moore, Ramage, Hampson, Agüera y Arcas: *Communication-Efficient Learning of Deep Networks
 from Decentralized Data*, AISTATS 2017, Algorithm 1.

@@ -1,4 +1,4 @@
-"""FedAvg + fine-tuning: one model for everybody, then a few epochs at home.
+"""FedAvg + fine-tuning: one model for all clients, then a few local epochs.
 
 Wang, Mathews, Kiddon, Eichner, Beaufays, Ramage: *Federated Evaluation of On-device
 Personalization*, 2019. The oldest way to personalise, and a hard one to beat: train with FedAvg,
@@ -21,7 +21,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from duotone.federation.local import train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.params import whole
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
@@ -35,7 +37,7 @@ class FedAvgFTConfig(MethodSettings):
 
 
 class FedAvgFT(Method):
-    """Average what the clients trained, then fine-tune at home."""
+    """Average what the clients trained, then fine-tune locally."""
 
     name = "fedavg-ft"
     title = "one shared model, fine-tuned by each client"
@@ -60,9 +62,4 @@ class FedAvgFT(Method):
             }
         )
         train(model, data, gentle, info, phase="fine-tune")
-        tuned, local = self.split(model)
-        return ClientState({**tuned, **local})
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Fine-tune the shared model, as a member does."""
-        return self.before_use(server, self.first_state(server, info), data, info)
+        return ClientState(whole(model))

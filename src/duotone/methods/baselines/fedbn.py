@@ -1,4 +1,4 @@
-"""FedBN: one model for everybody, except for its BatchNorm layers.
+"""FedBN: one model for all clients, except for its BatchNorm layers.
 
 Li, Jiang, Zhang, Kamp, Dou: *FedBN: Federated Learning on Non-IID Features via Local Batch
 Normalization*, ICLR 2021, Algorithm 1.
@@ -17,7 +17,7 @@ their own training inputs (label-free); with labels they also train scale and sh
 layers fixed (few-shot). Without any samples there is nothing to estimate from: not served.
 
 *Deviations.* In the paper all clients take part in every round, so nobody's BatchNorm is old; with
-partial participation that is not so, hence ``refresh``; ``refresh = false`` is as printed. The
+partial participation that is not so, hence ``refresh``; ``refresh = false`` is as published. The
 paper weighs clients equally, here they count by their samples as everywhere. BatchNorm is
 recognised by its type and not by "bn" in a name.
 """
@@ -30,7 +30,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.errors import ConfigError
 from duotone.federation.local import refresh_statistics, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, DataInfo, RoundInfo, ServerState
 
 
@@ -38,7 +39,7 @@ class FedBNConfig(MethodSettings):
     """Settings of FedBN."""
 
     refresh: bool = True
-    """Whether members estimate BatchNorm's statistics anew before use; false is as printed."""
+    """Whether members estimate BatchNorm's statistics anew before use; false is as published."""
     newcomer_epochs: int = Field(10, ge=0)
     """Passes in which a newcomer with labels trains BatchNorm's scale and shift."""
 

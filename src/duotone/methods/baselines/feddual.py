@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.method import Method
+from duotone.federation.newcomers import catch_up
 from duotone.networks.reading import find_head, head_inputs, head_name
 from duotone.types import ClientData, ClientState, DataInfo, Latents, RoundInfo, ServerState
 
@@ -93,7 +94,7 @@ class FedDual(Method):
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Train a newcomer's extractor for as long as a member's by now."""
-        return self.catch_up(server, self.first_state(server, info), data, info)
+        return catch_up(self, server, self.first_state(server, info), data, info)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return the features of both extractors."""

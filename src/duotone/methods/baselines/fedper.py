@@ -27,7 +27,8 @@ from pydantic import Field
 from torch import nn
 
 from duotone.federation.local import train_head
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import find_head
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 

@@ -1,4 +1,4 @@
-"""FedProx: one model for everybody, and no client may run away from it.
+"""FedProx: one model for all clients, and local training stays near it.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: *Federated Optimization in Heterogeneous Networks*,
 MLSys 2020, Algorithm 2.
@@ -28,7 +28,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from duotone.federation.local import proximal_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
 
@@ -56,6 +57,4 @@ class FedProx(Method):
         model = self.load(start, info.data)
         pulled = proximal_loss(start, self.config.mu, self.device)
         loss = train(model, data, self.config, info, loss=pulled)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)

@@ -33,7 +33,8 @@ from pydantic import Field
 from torch import nn
 
 from duotone.federation.local import train, train_head
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import find_head
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
@@ -46,7 +47,7 @@ class FedRepConfig(MethodSettings):
 
 
 class FedRep(Method):
-    """Average the representation; fit heads to it at home."""
+    """Average the representation; fit local heads to it."""
 
     name = "fedrep"
     title = "shared features, a local head, trained in turn"
@@ -70,9 +71,7 @@ class FedRep(Method):
         self._fit_head(model, data, info)
         representation = self.parameters_of(model, "shared")
         loss = train(model, data, self.config, info, parameters=representation)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
@@ -81,10 +80,6 @@ class FedRep(Method):
         model = self.load(self.personal(server, client), info.data)
         self._fit_head(model, data, info)
         return ClientState(self.split(model)[1])
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Fit a newcomer's head to the latest representation, as a member's."""
-        return self.before_use(server, self.first_state(server, info), data, info)
 
     def _fit_head(self, model: nn.Module, data: ClientData, info: RoundInfo) -> None:
         if self.parameters_of(model, "local"):

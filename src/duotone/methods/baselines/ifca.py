@@ -21,11 +21,11 @@ labels there is no loss to choose by: not served.
 
 *Deviations.* A group that nobody chose keeps its model; the paper's listing would average nothing.
 The paper starts the groups from random networks and tries several times. Random deep networks are
-about equally bad for everybody: whichever is best for the first clients is trained, and from then
+about equally bad for all clients: the one that is best for the first is trained, and from then
 on best for all (measured on ``planted``: one group takes all clients, four seeds out of four). So
 by default all groups are one for ``warm_rounds`` rounds, as in FedAvg; then the clients of that
 round are split by the direction in which they moved the model (k-means on the unit sphere), and
-from there on it is the paper's algorithm. ``warm_rounds = 0`` is the printed start.
+from there on it is the paper's algorithm. ``warm_rounds = 0`` is the published start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from duotone.federation.local import mean_loss, train
-from duotone.federation.method import Method, MethodSettings, packed, unpacked
+from duotone.federation.method import Method
+from duotone.federation.params import packed, unpacked
+from duotone.federation.settings import MethodSettings
 from duotone.seeding import derive
 from duotone.types import (
     ClientData,
@@ -103,10 +105,9 @@ class IFCA(Method):
         chosen = self.before_use(server, client, data, info)
         model = self.load(self.personal(server, chosen), info.data)
         loss = train(model, data, self.config, info)
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, "group": float(chosen.extra["group"])}
-        update = ClientUpdate(data.client, shared, len(data), dict(chosen.extra), metrics)
-        return update, ClientState(local, chosen.extra)
+        extra = chosen.extra
+        group = {"group": float(extra["group"])}
+        return self.trained(model, data, loss, sent=extra, kept=extra, metrics=group)
 
     def server_update(
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
@@ -152,10 +153,6 @@ class IFCA(Method):
             return client
         group = self.choose_group(server, client, data, info)
         return ClientState(client.local, {"group": torch.tensor(group)})
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Choose a model for a newcomer as for a member."""
-        return self.before_use(server, self.first_state(server, info), data, info)
 
     def choose_group(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo

@@ -5,7 +5,7 @@ Federated Learning with Local and Global Representations*, 2020, Algorithm 1.
 
 **Shared:** the last layer. **Local:** every layer below it, BatchNorm statistics included.
 **Explains:** all clients read their features alike, so a local representation is whatever makes a
-client's samples readable for everybody's head.
+client's samples readable for the shared head.
 
 ==========  =====================================
 paper       code
@@ -29,6 +29,7 @@ from __future__ import annotations
 from torch import nn
 
 from duotone.federation.method import Method
+from duotone.federation.newcomers import catch_up
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 
 
@@ -50,4 +51,4 @@ class LGFedAvg(Method):
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Train a newcomer's layers for as long as a member's by now."""
-        return self.catch_up(server, self.first_state(server, info), data, info)
+        return catch_up(self, server, self.first_state(server, info), data, info)

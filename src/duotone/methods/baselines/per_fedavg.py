@@ -34,7 +34,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.federation.local import make_optimizer, run_epochs, task_loss, train, training_mode
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.params import whole
+from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
 
@@ -100,9 +102,7 @@ class PerFedAvg(Method):
                 self.config,
                 info,
             )
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
@@ -113,9 +113,4 @@ class PerFedAvg(Method):
         model = self.load(self.personal(server, client), info.data)
         inner = self.config.model_copy(update={"lr": self.config.inner_lr, "lr_decay": 1.0})
         train(model, data, inner, info, epochs=self.config.adapt_epochs, phase="adapt")
-        adapted, local = self.split(model)
-        return ClientState({**adapted, **local})
-
-    def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Adapt the start to a newcomer's samples, as to a member's."""
-        return self.before_use(server, self.first_state(server, info), data, info)
+        return ClientState(whole(model))

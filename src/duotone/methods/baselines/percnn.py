@@ -8,7 +8,7 @@ is its input-side personalisation with the alternating algorithm FedAlt.
 **Shared:** the fully connected layers and their BatchNorm. **Local:** the feature extractor: the
 convolutions and everything below the first fully connected layer, BatchNorm statistics included; in
 a network without convolutions, everything below the head. **Explains:** a client's own
-convolutions say how its inputs look different.
+convolutions say how its inputs differ from others'.
 
 ==========  =====================================
 paper       code
@@ -36,6 +36,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from duotone.federation.local import train
 from duotone.federation.method import Method
+from duotone.federation.newcomers import catch_up
 from duotone.networks.reading import head_name
 from duotone.types import (
     ClientData,
@@ -78,13 +79,11 @@ class PerCNN(Method):
         own, common = (self.parameters_of(model, part) for part in ("local", "shared"))
         train(model, data, self.config, info, parameters=own, phase="local")
         loss = train(model, data, self.config, info, parameters=common, phase="shared")
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Train a newcomer's extractor for as long as a member's by now."""
-        return self.catch_up(server, self.first_state(server, info), data, info)
+        return catch_up(self, server, self.first_state(server, info), data, info)
 
 
 def layers_above_extractor(model: nn.Module, head: str | None = None) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ regression with fixed effects. Under a network it personalises how often a class
 as a member has (few-shot); without labels there is none to give them: not served.
 
 *Deviations.* A bias is the client's output at its own mean features (``centred``), which describes
-the same functions. As printed it is the output at the origin, which may lie far from the client:
+the same functions. As published it is the output at the origin, which may lie far from the client:
 then every change of the weights has to wait for the bias to follow, and after the paper's 50 rounds
 the slope still has the wrong sign though the error is small already.
 """
@@ -37,7 +37,9 @@ from torch.nn import functional
 
 from duotone.errors import ConfigError
 from duotone.federation.local import train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.newcomers import catch_up
+from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import find_head, head_inputs, in_batches
 from duotone.types import ClientData, ClientState, ClientUpdate, DataInfo, RoundInfo, ServerState
 
@@ -46,7 +48,7 @@ class PrivateBiasConfig(MethodSettings):
     """Settings of private bias."""
 
     centred: bool = True
-    """Whether a bias is measured at the client's mean features, or at the origin as printed."""
+    """Whether a bias is measured at the client's mean features, or at the origin as published."""
 
 
 class CentredLinear(nn.Linear):
@@ -112,15 +114,13 @@ class PrivateBias(Method):
         """Train weights and bias together."""
         model = self._load(server, client, data, info)
         loss = train(model, data, self.config, info)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Fit a newcomer's bias to the shared weights."""
         state = self.first_state(server, info)
         begun = ClientState(self.split(self._load(server, state, data, info))[1])
-        return self.catch_up(server, begun, data, info)
+        return catch_up(self, server, begun, data, info)
 
     @torch.no_grad()
     def _load(

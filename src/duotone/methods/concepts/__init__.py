@@ -1,1 +1,1 @@
-"""FedCD and FedVC: what tells clients apart in a hidden layer of one shared model."""
+"""FedCD and FedVC: how clients differ in a hidden layer of one shared model."""

@@ -1,4 +1,4 @@
-"""A linear layer whose input is split into what tells clients apart and the rest."""
+"""A linear layer whose input is split into where clients differ and the rest."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ def expressed(
     """Return W₂ and W₁ in a new basis, such that V = W₁Pᵀ + W₂(I − PPᵀ) stays."""
     product = local_weight @ old.T + weight - (weight @ old) @ old.T
     return product, product @ new
+
+
+def padded(basis: Tensor) -> Tensor:
+    """Return a basis with columns of zeros up to the fixed width."""
+    return torch.cat([basis, basis.new_zeros(len(basis), MOST - basis.shape[1])], dim=1)
 
 
 def plain(params: Params) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""A code of a hidden layer that tells the label and little else."""
+"""A code of a hidden layer that holds the label and little else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads of concepts, learnt by all clients beside a network that stays as it is."""
+"""Heads of concepts, learnt by all clients for a network that does not change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.federation.local import train
-from duotone.federation.method import MethodSettings, stored
+from duotone.federation.params import stored
+from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.concept_layer import ConceptLinear
 from duotone.networks.reading import BATCH, seen_by
-from duotone.types import ClientData, Params, RoundInfo
+from duotone.types import ClientData, Form, Params, RoundInfo
 
 
 def learn_heads(
@@ -53,6 +54,16 @@ def learn_heads(
     train(heads, packed, settings, info, loss=loss, phase=f"heads {info.asking}")
     found = {"mass": shares.sum(dim=0), "weight": heads.weight, "bias": heads.bias}
     return {name: stored(tensor) for name, tensor in found.items()}
+
+
+def heads_form(layer: ConceptLinear) -> dict[str, Form]:
+    """Declare what :func:`learn_heads` returns."""
+    assert layer.heads is not None
+    return {
+        "mass": Form(tuple(layer.shares.shape), layer.shares.dtype, "nonnegative"),
+        "weight": Form.of(layer.heads.weight),
+        "bias": Form.of(layer.heads.bias),
+    }
 
 
 def mean_heads(told: Sequence[Params]) -> dict[str, Tensor]:

@@ -136,13 +136,19 @@ class ConceptLinear(nn.Linear):
         self.shares: Tensor
         """Of each concept among all samples; zero for those that are not there."""
         self.weights: Tensor
-        """Of each concept among the samples of whoever uses the model."""
+        """Of each concept among the samples of the model's client."""
 
     def _own(self, name: str, value: Tensor, *, learns: bool) -> None:
         if learns:
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
         else:
             self.register_buffer(name, value.detach().clone())
+
+    @torch.no_grad()
+    def clear(self) -> None:
+        """Take all concepts away."""
+        for name in ("projection", "projection_bias", "centres", "shares", "weights"):
+            getattr(self, name).zero_()
 
     def forward(self, z: Tensor) -> Tensor:
         """Return W z + b, or W [z; p̂] + b."""
@@ -155,7 +161,7 @@ class ConceptLinear(nn.Linear):
         return nn.functional.linear(z, self.projection, self.projection_bias)
 
     def shares_of(self, z: Tensor) -> Tensor:
-        """Return how much of each input belongs to each concept, for whoever uses the model."""
+        """Return how much of each input belongs to each concept, for the model's client."""
         return responsibilities(self.places(z), self.centres, self.sharpness, self.weights)
 
     def preference(self, shares: Tensor) -> Tensor:
@@ -171,7 +177,7 @@ class ConceptLinear(nn.Linear):
     def unprejudiced(self, z: Tensor) -> Tensor:
         """Return how much of each input belongs to each concept if all are equally likely.
 
-        With the weights of whoever holds a sample the answer would contain the question.
+        With a client's own weights the code would reveal the client.
         """
         there = (self.shares > 0).to(self.shares)
         found = responsibilities(self.places(z), self.centres, self.sharpness, there)

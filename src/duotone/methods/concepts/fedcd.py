@@ -13,7 +13,7 @@ z                input of the linear layer after ``layer``
 P, Pᵀz           ``AlignedLinear.basis``; ``Latents.local``
 Q                orthogonal in the network; ``AlignedLinear.complement`` for ``Latents.shared``
 Σ_W, Σ_B         ``Scatter.within``, ``Scatter.between``
-Ψ, Φ, η, λ       :func:`incremental_step`, ``rate``
+Ψ, Φ, η, λ       :func:`~duotone.methods.concepts.alignment.incremental_step`
 ===============  ============================================================
 
 *Members and newcomers* use the server's model as it is (zero-shot). Every ``align_every`` rounds,
@@ -24,23 +24,23 @@ server finds P. Its buffers are the server's: clients neither train nor average 
 step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)²) = −lr g zᵀ: exactly what
 FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
 if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
-keeps V. An orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as printed PPᵀ is no projection, and V
-takes another step. The theorem is silent about that, and it was never run.
+keeps V. The orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as published, PPᵀ is no projection
+and V takes another step. The theorem does not cover that case, and it was never run.
 
-*No direction.* The largest λ of clients that differ in nothing is known by chance
-(:func:`duotone.methods.concepts.alignment.by_chance`). Where λ is not beyond it there is no local
-code, and the run says so, unless ``rank`` asks for one.
+*No direction.* How large λ gets if clients do not differ is known
+(:func:`~duotone.methods.concepts.chance.by_chance`). If λ is not larger there is no local code, and
+the run says so, unless ``rank`` asks for one.
 
-*The shared code* is a complement of P, which fools a linear probe at best, or a bottleneck: a
-probabilistic code of z that is learnt beside the network, from labels, and pays for what it tells
-beyond them (:class:`duotone.methods.concepts.bottleneck.Bottleneck`).
+*The shared code* is a complement of P, which at best hides clients from a linear probe, or a
+bottleneck: a probabilistic code of z, learnt from labels beside the network, with a price on what
+it tells beyond them (:class:`~duotone.methods.concepts.bottleneck.Bottleneck`).
 
 *Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
 incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
 so that the function jumps. Its P is orthonormal, too.
 
-*Deviations*, where the printed equations contradict each other: P is made orthonormal before it is
-used (the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
+*Deviations*, where the published equations contradict each other: P is made orthonormal before use
+(the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
 dimensions); scatter is divided by the number of samples (the rule diverges without); means are
 centred (else the mean of everything is a direction); statistics are of z and of all members, not of
 ten that were drawn.
@@ -58,31 +58,32 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.local import train
-from duotone.federation.method import Method, MethodSettings
-from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed
+from duotone.federation.method import Method
+from duotone.federation.settings import MethodSettings
+from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed, padded
 from duotone.methods.concepts.alignment import (
-    LEVEL,
-    Moments,
-    Scatter,
-    above_noise,
-    budget_of,
-    by_chance,
-    chance_level,
     discriminants,
-    moments,
-    noise_scale,
-    nothing_found,
+    incremental_basis,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
-    pooled,
-    private_moments,
     rank_at_gap,
     turned_to,
     with_ridge,
 )
 from duotone.methods.concepts.bottleneck import Bottleneck
+from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level, nothing_found
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after, replace_layer
+from duotone.methods.concepts.moments import (
+    Moments,
+    Scatter,
+    above_noise,
+    budget_of,
+    moments,
+    noise_scale,
+    pooled,
+    private_moments,
+)
 from duotone.networks.reading import head_inputs
 from duotone.seeding import stream
 from duotone.types import (
@@ -112,7 +113,7 @@ class FedCDConfig(MethodSettings):
     complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
     """The shared code: without the differences of means, at right angles to P, or learnt."""
     bottleneck_weight: float = Field(0.03, ge=0)
-    """Price of a nat that a learnt shared code tells beyond the label."""
+    """Weight of each nat that a learnt shared code holds beyond the label."""
     align_every: int = Field(5, ge=1)
     """Rounds between two alignments; the last round always has one."""
     epsilon: float | None = Field(None, gt=0)
@@ -123,27 +124,6 @@ class FedCDConfig(MethodSettings):
     """Step of the incremental rule, both for Ψ and for Φ."""
     rule_steps: int = Field(1, ge=1)
     """Steps of the incremental rule at each alignment."""
-
-
-# -- the incremental rule
-
-
-def incremental_step(
-    psi: Tensor, phi: Tensor, scatter: Scatter, rate: float
-) -> tuple[Tensor, Tensor]:
-    """Move Ψ towards Σ_W^(-1/2) and Φ towards the leading directions of ΨΣ_BΨ: Eq. (5.6), (5.7).
-
-    Both rules are linear in a client's statistics, so that one step with the pooled ones is the
-    mean of the clients' steps.
-    """
-    eye = torch.eye(len(psi), dtype=psi.dtype)
-    whitened = psi @ scatter.between @ psi
-    gram = phi.T @ whitened @ phi
-    moved = psi + rate * (eye - psi @ scatter.within @ psi)
-    return moved, phi + rate * (whitened @ phi - phi @ gram.triu())
-
-
-# -- the method
 
 
 class FedCD(Method):
@@ -177,7 +157,7 @@ class FedCD(Method):
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
-        """Train as in FedAvg; beside that a bottleneck, on hidden vectors that all see alike."""
+        """Train as in FedAvg; also train the bottleneck on the server model's hidden vectors."""
         learnt = self._learn_bottleneck(server, client, data, info)
         update, state = super().client_update(server, client, data, info)
         return replace(update, shared={**update.shared, **learnt}), state
@@ -187,7 +167,7 @@ class FedCD(Method):
     ) -> dict[str, Tensor]:
         """Train the bottleneck, if there is one, on what the server's model makes of the samples.
 
-        It looks on: the network is not trained for its sake, and is the same with or without it.
+        The network does not learn from it, and is the same with or without it.
         """
         model = self.load(self.personal(server, client), info.data)
         bottleneck = self._layer(model).bottleneck
@@ -235,18 +215,12 @@ class FedCD(Method):
             layer = layer_after(model, self.config.layer)
             noise = info.generator("client", data.client, "statistics", layer)
             found = private_moments(hidden, self.config.clip, self._budget(info), noise)
-        extra = {"mean": found.mean, "covariance": found.covariance}
-        return ClientUpdate(data.client, {}, len(data), extra)
+        return ClientUpdate(data.client, {}, len(data), found.as_extra())
 
     def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
         """Declare the mean and the covariance of a client's hidden vectors."""
         width = self._layer(self.module(info.data)).in_features
-        # With noise on it a covariance may have negative eigenvalues.
-        values: Literal["any", "covariance"] = "any" if self.config.epsilon else "covariance"
-        return {
-            "mean": Form((width,), torch.float64),
-            "covariance": Form((width, width), torch.float64, values),
-        }
+        return Moments.form(width, is_exact=self.config.epsilon is None)
 
     def _budget(self, info: RoundInfo) -> float:
         """Return the share of one alignment in a run's privacy budget."""
@@ -259,7 +233,7 @@ class FedCD(Method):
         """Find P from all members' statistics."""
         if len(collected) < 2:
             return server
-        told = [Moments(u.weight, u.extra["mean"], u.extra["covariance"]) for u in collected]
+        told = [Moments.of_update(update) for update in collected]
         scatter = pooled(told)
         if self.config.epsilon is not None:
             scale = noise_scale(self.config.clip, self._budget(info))
@@ -273,7 +247,8 @@ class FedCD(Method):
         rank, chance = self._rank(scatter, told, info)
         extra["chance"] = torch.tensor(chance)
         if self.config.variant == "paper":
-            new = self._incremental(scatter, extra, rank)
+            steps = self.config.rule_steps
+            new = padded(incremental_basis(scatter, extra, rank, self.config.rate, steps))
         else:
             new = self._exact(scatter, params["basis"], rank)
             params["weight"], params["local_weight"] = expressed(
@@ -317,7 +292,7 @@ class FedCD(Method):
         return min(found, most), chance
 
     def warnings(self, server: ServerState) -> list[str]:
-        """Say so if nothing that tells clients apart was found."""
+        """Warn if no direction was found along which clients differ."""
         chance = float(server.extra.get("chance", 0.0))
         if chance <= LEVEL:
             return []
@@ -336,25 +311,4 @@ class FedCD(Method):
         before = old[:, old.any(dim=0)]
         if before.shape == basis.shape:
             basis = turned_to(basis, before)
-        return _padded(basis)
-
-    def _incremental(self, scatter: Scatter, state: dict[str, Tensor], rank: int) -> Tensor:
-        """Return P = ΨΦ, made orthonormal, after some steps of the rule; keep Ψ and Φ."""
-        size = len(scatter.mean)
-        if "psi" not in state or state["phi"].shape[1] != rank:
-            state["psi"] = torch.eye(size, dtype=torch.float64)
-            state["phi"] = torch.eye(size, rank, dtype=torch.float64)
-        # The rule is stable for spreads around one.
-        within = with_ridge(scatter.within)
-        unit = within.diagonal().mean()
-        scaled = Scatter(scatter.mean, within / unit, scatter.between / unit)
-        for _ in range(self.config.rule_steps):
-            state["psi"], state["phi"] = incremental_step(
-                state["psi"], state["phi"], scaled, self.config.rate
-            )
-        return _padded(orthonormal(state["psi"] @ state["phi"]))
-
-
-def _padded(basis: Tensor) -> Tensor:
-    """Return a basis with columns of zeros up to the fixed width."""
-    return torch.cat([basis, basis.new_zeros(len(basis), MOST - basis.shape[1])], dim=1)
+        return padded(basis)

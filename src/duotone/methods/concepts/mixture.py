@@ -1,4 +1,4 @@
-"""A mixture of Gaussians that clients fit together, each telling no more than sums."""
+"""A mixture of Gaussians that clients fit together, each sending only sums."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from duotone.methods.concepts.alignment import (
-    Moments,
-    Scatter,
-    chance_level,
-    discriminants,
-    rank_at_gap,
+from duotone.federation.params import stored
+from duotone.methods.concepts.alignment import discriminants, rank_at_gap
+from duotone.methods.concepts.chance import chance_level
+from duotone.methods.concepts.concept_layer import (
+    ConceptLinear,
+    fitted_weights,
+    floored,
+    responsibilities,
 )
-from duotone.methods.concepts.concept_layer import fitted_weights, responsibilities
+from duotone.methods.concepts.moments import Moments, Scatter
+from duotone.types import ClientUpdate, Form
 
 DRAWN = 200
 """Places drawn for each client to find the first centres."""
@@ -29,7 +32,7 @@ BLURRED_ENTROPY = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What clients tell about the places of their samples among concepts.
+    """What clients send about the places of their samples among concepts.
 
     Attributes:
         count: How many samples there are.
@@ -54,6 +57,16 @@ class Sums:
     def of_extra(cls, count: float, extra: Mapping[str, Tensor]) -> Sums:
         """Return what :meth:`as_extra` packed."""
         return cls(count, extra["mass"], extra["places"], extra["squares"], extra["entropy"])
+
+    @staticmethod
+    def form(concepts: int, dimensions: int) -> dict[str, Form]:
+        """Declare what :meth:`as_extra` packs."""
+        return {
+            "mass": Form((concepts,), torch.float64, "nonnegative"),
+            "places": Form((concepts, dimensions), torch.float64),
+            "squares": Form((), torch.float64, "nonnegative"),
+            "entropy": Form((), torch.float64),
+        }
 
 
 def sums_of(places: Tensor, centres: Tensor, sharpness: Tensor, there: Tensor) -> Sums:
@@ -102,6 +115,66 @@ def best_sharpness(sums: Sums, centres: Tensor) -> Tensor:
     return 0.5 / variance.clamp_min(1e-6)
 
 
+class Moving:
+    """The moving averages S, C and N: Eq. (6.6) to (6.8).
+
+    Args:
+        kappa: What is kept of the batches before.
+    """
+
+    def __init__(self, kappa: float) -> None:
+        self.kappa = kappa
+        self.mass: Tensor | float = 0.0
+        self.places: Tensor | float = 0.0
+        self.count = 0.0
+
+    def add(self, shares: Tensor, places: Tensor) -> None:
+        """Take in one batch: its responsibilities and its places."""
+        keep, new = self.kappa, 1 - self.kappa
+        self.mass = self.mass * keep + shares.sum(dim=0) * new
+        self.places = self.places * keep + shares.T @ places * new
+        self.count = self.count * keep + len(shares) * new
+
+    @property
+    def weights(self) -> Tensor:
+        """Of the concepts, v = S / N: Eq. (6.9)."""
+        return torch.as_tensor(self.mass) / self.count
+
+    def as_extra(self) -> dict[str, Tensor]:
+        """Return S and C as an update carries them."""
+        sums = {"mass": self.mass, "places": self.places}
+        return {name: stored(torch.as_tensor(tensor)) for name, tensor in sums.items()}
+
+    @staticmethod
+    def form(centres: Tensor) -> dict[str, Form]:
+        """Declare what :meth:`as_extra` packs."""
+        return {
+            "mass": Form((len(centres),), centres.dtype, "nonnegative"),
+            "places": Form(tuple(centres.shape), centres.dtype),
+        }
+
+
+@torch.no_grad()
+def moving_weights(layer: ConceptLinear, hidden: Tensor, kappa: float, batch_size: int) -> Tensor:
+    """Return v after a pass over all hidden vectors: the first loop of Algorithms 8 and 9."""
+    places = layer.places(hidden)
+    seen = Moving(kappa)
+    weights = floored(layer.weights)
+    for batch in torch.split(places, batch_size):
+        seen.add(responsibilities(batch, layer.centres, layer.sharpness, weights), batch)
+        weights = floored(seen.weights)
+    return weights
+
+
+def moved_centres(updates: Sequence[ClientUpdate], before: Tensor) -> Tensor:
+    """Return the concepts' centres after a round of Algorithm 8: Eq. (6.10)."""
+    mass, places = (
+        torch.stack([update.extra[key] for update in updates]).sum(dim=0)
+        for key in ("mass", "places")
+    )
+    return mean_places(mass, places, before)
+
+
 def discriminant_space(
     scatter: Scatter, clients: Sequence[Moments], dimensions: int | None, most: int
 ) -> tuple[Tensor, list[Moments]]:
@@ -133,7 +206,7 @@ def discriminant_space(
 
 
 def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Generator) -> Tensor:
-    """Return centres to start from, found in clients' moments and not in anybody's samples.
+    """Return centres to start from, found in clients' moments and not in their samples.
 
     Places are drawn from a Gaussian with each client's moments, and k-means groups them.
 
@@ -150,7 +223,7 @@ def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Gene
     return torch.from_numpy(means.fit(np.concatenate(drawn)).cluster_centers_)
 
 
-# -- what concepts are worth
+# -- whether concepts say anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +232,7 @@ class Monitors:
 
     Attributes:
         spread: How far they are apart, in units of the spread of samples.
-        information: What the concept of a sample tells about its client, in nats.
+        information: What the concept of a sample says about its client, in nats.
         entropy: How undecided samples are between concepts, as a share of complete indecision.
     """
 

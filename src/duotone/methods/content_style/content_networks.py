@@ -1,7 +1,7 @@
 """The networks of content–style learning: two encoders, a decoder in between, and a classifier.
 
 The content encoder with its classifier is also a model of its own, with and without normalisation:
-what a method gains beyond it is then told from what InstanceNorm gains. InstanceNorm is GroupNorm
+this separates what a method gains from what InstanceNorm gains. InstanceNorm is GroupNorm
 with one channel per group here, which is the faster one on a CPU if the channels of an image lie
 apart (with channels last a step takes a third longer), and divides by √(variance + ε): the gradient
 stays finite where an image is constant.
@@ -148,7 +148,7 @@ class StyleEncoder(nn.Module):
         self.code = nn.Linear(channels, dimensions)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the style of each image; where something is in it cannot be told."""
+        """Return the style of each image; it does not depend on where things are."""
         code: Tensor = self.code(self.layers((x * 2 - 1).contiguous()).mean((2, 3)))
         return code
 

@@ -26,29 +26,28 @@ without labels (label-free), which changes no prediction. There are no buffers.
 *Variants.* ``paper`` is Eq. (2) alone: nothing keeps style out of the content, and the paper says
 so. ``duotone`` enforces the split by four things, each a setting that ``paper`` has off:
 
-* ``restyle``: the content encoder is given half of the images in random colours and textures; the
-  style encoder sees them as they are, and so they are to be drawn. What the random colours hide
-  (polarity, which InstanceNorm leaves in the content) can only come from the style.
+* ``restyle``: the content encoder gets half of the images in random colours and textures; the style
+  encoder sees the originals, and the decoder must draw them. What random colours hide (polarity,
+  which InstanceNorm leaves in the content) can only come from the style.
 * ``swap``: images are drawn in the style of another image of the same client, and must still be
-  classified as what they show. No style leaves a client for that, and the decoder, which could make
-  its own task easy, learns nothing from it.
-* ``push``: the styles of these images are first moved to where the classifier errs, a step along
-  the gradient by the decoder's scales and shifts (:func:`pushed`). A client has seen few styles;
-  its decoder can draw many more.
-* ``noise``: content that is handed out as a code is drowned in noise. InstanceNorm keeps content
-  from growing loud, so what it says in few places gets lost. The decoder learns to draw from it in
-  noise of any strength up to that; predictions and swaps are made at home, without any. The noise
-  of a code is the image's own: the same image always has the same code.
+  classified as what they show. No style leaves a client for that. The decoder learns nothing from
+  it, because it could make its own task easy.
+* ``push``: the styles of these images are first moved to where the classifier errs, by a step along
+  the gradient (:func:`pushed`). A client has seen few styles; its decoder can draw many more.
+* ``noise``: content that is handed out as a code gets noise. InstanceNorm limits how strong content
+  can be, so what it says in few places is lost. The decoder learns to draw from content with noise
+  of any strength up to that; a client's own predictions and swaps have none. The noise of a code
+  depends on the image: the same image always has the same code.
 
 Besides, members keep what turns a style into a picture (the map that reads its code, the last layer
-that mixes the pixels), and fit it to the averaged decoder at the end, by absolute errors as in the
-parent: squared ones make strokes soft, and handwriting is not.
+that mixes the pixels), and fit it to the averaged decoder at the end, by absolute errors as MUNIT
+does: squared ones make strokes soft.
 
 *Deviations*, where the paper is silent: widths, a style of 8 dimensions, α, one residual block,
 clients count by their samples, Adam starts afresh in every round. Scales of AdaIN are 1 plus what
-the map gives, and variances have an ε: with the parent's formula a constant image gives NaN. AdaIN
-also follows the convolutions that enlarge, where the parent has LayerNorm. Runs have 20 epochs, the
-paper's up to 300. Settings were selected on the test images that results are reported on.
+the map gives, and variances have an ε: with MUNIT's formula a constant image gives NaN. AdaIN also
+follows the convolutions that enlarge, where MUNIT has LayerNorm. Runs have 20 epochs, the paper's
+up to 300. Settings were selected on the test images that results are reported on.
 """
 
 from __future__ import annotations
@@ -65,7 +64,8 @@ from torch.nn import functional
 
 from duotone.data.colours import half_changed, random_levels, random_textures
 from duotone.federation.local import task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.method import Method
+from duotone.federation.settings import GenerativeSettings
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.types import (
     ClientData,
@@ -73,16 +73,17 @@ from duotone.types import (
     ClientUpdate,
     DataInfo,
     Latents,
+    Params,
     RoundInfo,
     ServerState,
 )
 
 
-class ContentStyleConfig(MethodSettings):
+class ContentStyleConfig(GenerativeSettings):
     """Settings of content–style FL."""
 
     variant: Literal["duotone", "paper"] = "duotone"
-    """The split enforced by restyling, swaps and noise, or Eq. (2) alone as printed."""
+    """The split enforced by restyling, swaps and noise, or Eq. (2) alone as published."""
     alpha: float | None = Field(None, ge=0)
     """Weight of reconstruction; by default the variant's, 0 leaves the classifier alone."""
     restyle: Literal["none", "polarity", "colour", "texture"] | None = None
@@ -94,13 +95,11 @@ class ContentStyleConfig(MethodSettings):
     noise: float | None = Field(None, ge=0)
     """Deviation of the noise on content that is handed out; by default the variant's."""
     palette: Literal["shared", "local"] | None = None
-    """Whether what makes a picture of a style is shared, as printed, or local, as in duotone."""
+    """Whether what makes a picture of a style is shared, as published, or local, as in duotone."""
     style_dim: int = Field(8, ge=1)
     """Dimensions of the style."""
     style_epochs: int = Field(10, ge=0)
     """Passes over its images in which a client fits its style to the decoder at the end."""
-    optimizer: Literal["sgd", "adam"] = "adam"
-    """Local optimiser; it starts afresh in every round."""
     lr: float = Field(1e-3, gt=0)
     """Local learning rate in the first round."""
     lr_decay: float = Field(0.3, gt=0, le=1)
@@ -109,8 +108,6 @@ class ContentStyleConfig(MethodSettings):
     """Rounds between two decays of the learning rate."""
     batch_size: int = Field(50, ge=1)
     """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -185,18 +182,16 @@ class ContentStyleFL(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Train everything together by Eq. (2), with what enforces the split."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         loss = train(model, data, self.config, info, loss=lambda _, x, y: self._loss(model, x, y))
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local)
+        return self.trained(model, data, loss)
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
-        """Fit a member's style to the decoder it is given at the end; as printed, keep it.
+        """Fit a member's style to the decoder it is given at the end; as published, keep it.
 
-        A member's style is fitted to the decoder it trained itself, not to everybody's mean.
+        During training a member fits its style to its own decoder, not to the average.
         """
         if self.config.variant == "paper":
             return client
@@ -211,7 +206,7 @@ class ContentStyleFL(Method):
     ) -> ClientState:
         if info.round < info.rounds:  # no prediction depends on the style
             return state
-        model = self._load(server, state, info)
+        model = self.load(self.personal(server, state), info.data)
 
         def loss(_: nn.Module, x: Tensor, __: Tensor) -> Tensor:
             drawn = model.draw(self._noisy(model.content(x)), model.style(x))
@@ -299,8 +294,9 @@ class ContentStyleFL(Method):
         given: str | float | None = getattr(self.config, name)
         return _DEFAULTS[self.config.variant][name] if given is None else given
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyle:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> ContentStyle:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, ContentStyle)
         return model
 

@@ -226,3 +226,23 @@ class DualVAE(nn.Module):
         q_z, _, q_c = self.encode(x, sample=False)
         scores: Tensor = self.head(torch.cat([q_z.mean, q_c.mean], dim=1))
         return scores
+
+    def turned_to_label(self, z: Tensor, c: Tensor, label: Tensor) -> Tensor:
+        """Turn each z around the origin to where the head takes it most clearly for its label.
+
+        All turns of a standard normal code are equally likely.
+        """
+        turned = torch.einsum("nd,kde->nke", z, turns(z.shape[1]).to(z.device))
+        codes = torch.cat([turned, c.unsqueeze(1).expand(-1, turned.shape[1], -1)], dim=2)
+        scores = self.head(codes).log_softmax(dim=2)
+        rows = torch.arange(len(z), device=z.device)
+        best = scores[rows, :, label].argmax(dim=1)
+        return turned[rows, best]
+
+
+def turns(dimensions: int, count: int = 50) -> Tensor:
+    """Return some rotations, always the same."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(count, dimensions, dimensions, generator=generator)
+    rotations: Tensor = torch.linalg.qr(noise).Q
+    return rotations

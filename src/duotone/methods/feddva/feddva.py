@@ -16,53 +16,44 @@ q(z|x), f       ``DualVAE.encoder_z``
 q(c|x, z), h    ``DualVAE.encoder_c`` on x and a plane made of z
 p_k(x|z, c), g  ``DualVAE.decoder``, :func:`reconstruction`
 R_z, α          :func:`kl_to_standard`, ``alpha``
-R_c, β, ξ       :func:`constrained`, ``beta``, ``xi``
+R_c, β, ξ       :func:`regulariser`, ``beta``, ``xi``
 ==============  ==========================================
 
 *Unsupervised.* Labels train a linear head on the means of [z; c] and nothing else; its accuracy is
-what tables show. With ``classify = "tune"`` they tune the encoder of z: from the start where a
-client has labels for half of its images, else in the last 30 % of the rounds, when a head that is
-ready and a small learning rate keep a few labels from undoing what many images taught. They never
-reach the encoder of c, where a client could hide them. Samples without a label count as images all
-the same.
+what tables show. With ``classify = "tune"`` they also tune the encoder of z: from the start if a
+client has labels for half of its images, else in the last 30 % of the rounds, so that a few labels
+cannot undo what many images taught. They never reach the encoder of c, where a client could hide
+them. Samples without a label still count as images.
 
 *Members* use the server's encoders with their own decoder. *Newcomers* are encoded and classified
 at once (zero-shot), and learn their local part from their own images (label-free); with local heads
-they need labels (few-shot). There are no buffers but ``own_codes``, some of a client's own c, which
-never leave it and are what :meth:`FedDVA.generate` draws from.
+they need labels (few-shot). The only buffer is ``own_codes``: some of a client's own c, which never
+leave it and which :meth:`FedDVA.generate` draws from.
 
-*Variants.* ``paper`` is Algorithm 1 with the loss of Eq. (4), its sign put right (as printed R_c
+*Variants.* ``paper`` is Algorithm 1 with the loss of Eq. (4), its sign put right (as published, R_c
 would be maximised without bound), the bound of Eq. (26) over a batch instead of all of D_k, the
 larger side of Eq. (7) for every sample, and a one-piece decoder. ``code`` follows the authors'
-repository: the decoder and then z are trained with noise for c, then c with the decoder; KL to the
-client's mean plus a hinge. In both, z took digit and mark, and c died; but they were run with
-0.2 % of the paper's sample passes, and nothing is known of longer runs. ``duotone`` keeps encoders,
-priors and a local decoder of marks, with four repairs: the decoder has two branches, so that z
-cannot draw marks nor c content, which is what decides; the divergence from the client's mixture is
-the true one instead of its bound; everything is stepped together; and c is cheap at first and dear
-later (β grows from 0.1 to 2), against a c that never wakes up and one that keeps digits. The
-constraint of Ineq. (5) is there and does nothing that is seen: once c is alive it binds in at most
-0.4 % of the steps at clients with a mark, which so train a plain KL to N(0, I), and in 96 % at the
-client without one; ``constraint = false`` separates as well. Its larger side is that of the batch's
-means, not of every sample as in Eq. (7): the true divergence is estimated from one draw, and the
-larger of two numbers of which one is noisy is too large on average. Taken per sample, nothing that
-is measured changes. The method's page has the ablation.
+repository: first the decoder and then z are trained with noise for c, then c with the decoder; KL
+to the client's mean plus a hinge. In both, z took digit and mark, and c died; but they were run
+with 0.2 % of the paper's sample passes, and longer runs were not tried. ``duotone`` keeps encoders,
+priors and a local decoder of marks, with four repairs. The decoder has two branches, so that z
+cannot draw marks nor c content; this is what decides. The divergence from the client's mixture is
+the true one instead of its bound. Everything is trained together. And β grows from 0.1 to 2: a c
+that costs much from the start may stay unused, one that costs little to the end keeps digits. The
+constraint of Ineq. (5) has no visible effect (``constraint = false`` separates as well). Its larger
+side is that of the batch's means, not of every sample: the true divergence is estimated from one
+draw, and a maximum over noisy numbers is too large on average. The method's page has the ablation.
 
-*What is shared.* In paper and thesis (§4.3) the whole decoder stays at home, because who has it can
-draw samples. The default shares the branch that draws content, so server and clients can draw what
-the federation's content looks like, and the content of any image whose z they hold; nobody's marks.
-``paper`` and ``code`` keep all of it at home.
+*What is shared.* In paper and thesis (§4.3) the whole decoder is local, because whoever has it can
+draw samples. The default shares the branch that draws content: server and clients can draw content,
+also that of any image whose z they hold, but nobody's marks. ``paper`` and ``code`` share neither.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
 networks are smaller and have no BatchNorm, divergences lack the 0.01 that the authors' code adds to
-variances, and Adam starts afresh in every round. No gradient goes from c to z: z is detached before
-the second encoder, as in the authors' code and not in Eq. (4), so that z is not bent to help c. The
-settings are not the printed ones: Adam at 0.004 along a cosine (paper: 0.001, fixed), 8 and 4
-dimensions (4 and 4; to classify 8), batches of 64 (256), one pass per round (5), 40 rounds (200).
-
-*Estimates.* The mixture of a client is that of a batch, so the divergence from it is at most the
-log of the batch and too low before that: of 3.00 nats a batch of 32 shows 2.57, of 64 2.76, of 256
-2.93. The metric ``kl_client`` uses 256 images, and so says at most 5.5.
+variances, and Adam starts afresh in every round. z is detached before the second encoder, as in the
+authors' code and not in Eq. (4), so that z is not changed to help c. The settings are not the
+published ones: Adam at 0.004 along a cosine (paper: 0.001, fixed), 8 and 4 dimensions (4 and 4; to
+classify 8), batches of 64 (256), one pass per round (5), 40 rounds (200).
 """
 
 from __future__ import annotations
@@ -74,14 +65,21 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
-from duotone.federation.local import task_loss, train
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.local import (
+    cosine_decay,
+    is_labelled,
+    labels_of,
+    progress,
+    task_loss,
+    train,
+)
+from duotone.federation.method import Method
+from duotone.federation.settings import GenerativeSettings, MethodSettings
 from duotone.methods.feddva.dual_vae import Composition, DualVAE
+from duotone.methods.feddva.terms import Variant, code_nats, reconstruction, regulariser
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
-    NO_LABEL,
     ClientData,
     ClientState,
     ClientUpdate,
@@ -89,16 +87,17 @@ from duotone.types import (
     Draws,
     Latents,
     NewcomerRule,
+    Params,
     RoundInfo,
     ServerState,
 )
 
 
-class FedDVAConfig(MethodSettings):
+class FedDVAConfig(GenerativeSettings):
     """Settings of FedDVA."""
 
-    variant: Literal["duotone", "paper", "code"] = "duotone"
-    """The method made to work, as printed, or as in the authors' code."""
+    variant: Variant = "duotone"
+    """The method made to work, as published, or as in the authors' code."""
     shared_dim: int = Field(8, ge=1)
     """Dimensions of the shared code z."""
     local_dim: int = Field(4, ge=1)
@@ -114,7 +113,7 @@ class FedDVAConfig(MethodSettings):
     xi: float | None = Field(None, ge=0)
     """Nats c is nearer to its client than to all; by default log 4, 8 per dimension, or 0.5."""
     constraint: bool = True
-    """Whether `xi` is asked for (Ineq. 5); if not, R_c is what the variant has beside it."""
+    """Whether R_c has the constraint of Ineq. (5), with `xi`."""
     classify: Literal["probe", "tune"] = "probe"
     """Whether labels train the head alone, or the encoder of z as well (late, if they are few)."""
     heads: Literal["shared", "local"] = "shared"
@@ -123,66 +122,12 @@ class FedDVAConfig(MethodSettings):
     """Weight of the labels against pixels when they tune the encoder of z."""
     newcomer_epochs: int = Field(10, ge=0)
     """Passes over its images in which a newcomer learns its local part."""
-    optimizer: Literal["sgd", "adam"] = "adam"
-    """Local optimiser; it starts afresh in every round."""
     lr: float = Field(4e-3, gt=0)
     """Local learning rate in the first round."""
     lr_end: float = Field(0.05, ge=0, le=1)
     """Share of the learning rate that is left in the last round; it falls along a cosine."""
-    lr_decay: float = Field(1.0, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
     batch_size: int = Field(64, ge=1)
     """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
-
-
-# -- terms
-
-
-def reconstruction(logits: Tensor, x: Tensor) -> Tensor:
-    """Return −log p(x|z, c) of pixels in [0, 1]: summed over pixels, mean over samples."""
-    nats = functional.binary_cross_entropy_with_logits(logits, x, reduction="none")
-    return nats.flatten(1).sum(dim=1).mean()
-
-
-def kl_to_batch_bound(q: Gaussian) -> Tensor:
-    """Return the mean over the batch of KL(q_i‖q_j), for each sample i: Eq. (26).
-
-    An upper bound of the divergence from the batch's mixture, and a loose one: it grows with the
-    square of the distance between codes, while the divergence never exceeds the log of the batch.
-    """
-    mean, variance = q.mean, q.log_variance.exp()
-    distance = (mean.unsqueeze(1) - mean).square()
-    terms = (
-        (variance.unsqueeze(1) + distance) / variance
-        - 1
-        + q.log_variance
-        - q.log_variance.unsqueeze(1)
-    )
-    return 0.5 * terms.sum(dim=2).mean(dim=1)
-
-
-def kl_to_batch(q: Gaussian, c: Tensor) -> Tensor:
-    """Return log q_i(c_i) − log mean_j q_j(c_i): KL to the batch's mixture, one draw per sample.
-
-    At most the log of the batch, and on average below the divergence from the whole client's
-    mixture, because every sample is among those it is compared with.
-    """
-    scaled = (c.unsqueeze(1) - q.mean).square() / q.log_variance.exp() + q.log_variance
-    log_density = -0.5 * scaled.sum(dim=2)  # up to a constant that cancels
-    among_all = log_density.logsumexp(dim=1) - math.log(len(c))
-    return log_density.diagonal() - among_all
-
-
-def constrained(to_client: Tensor, to_all: Tensor, xi: float) -> Tensor:
-    """Return R_c = max(ξ + KL to the client's mixture, KL to everybody's): Eq. (7)."""
-    return torch.maximum(xi + to_client, to_all)
-
-
-def kl_to_centre(q: Gaussian) -> Tensor:
-    """Return KL(q‖N(m, I)) with m the batch's mean, held fixed: what the authors' code uses."""
-    return kl_to_standard(Gaussian(q.mean - q.mean.mean(dim=0).detach(), q.log_variance))
 
 
 # -- the method
@@ -234,9 +179,9 @@ class FedDVA(Method):
     def beta(self, info: RoundInfo) -> float:
         """Return β of a round.
 
-        A c that is dear from the start may never wake up to draw marks; one that stays cheaper than
-        z may say the digit where a client has no mark to draw. So its price goes up. A c that
-        modulates can do all of z's work, and is dear throughout.
+        With a large β from the start c may never learn to draw marks; with a small one to the end
+        c may hold the digit where a client has no mark. So β grows. A c that modulates could do all
+        of z's work, so its β is large throughout.
         """
         own = {"duotone": 2.0, "paper": 0.75, "code": 1.0}
         end = own[self.config.variant] if self.config.beta is None else self.config.beta
@@ -245,7 +190,7 @@ class FedDVA(Method):
         start = self.config.beta_start
         if start is None:
             start = 0.1 if self.config.composition == "over" else end
-        grown = min(1.0, max(0.0, 4 * _progress(info) - 1))
+        grown = min(1.0, max(0.0, 4 * progress(info) - 1))
         return start + grown * (end - start)
 
     @classmethod
@@ -258,7 +203,7 @@ class FedDVA(Method):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Train by the variant's schedule; a client that was away updates its decoder first."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         last = int(client.extra["round"]) if "round" in client.extra else info.round
         if self.config.variant == "duotone":
             if last < info.round - 1:
@@ -272,21 +217,19 @@ class FedDVA(Method):
             self._fit(model, ("encoder_z.",), data, info, "encoder-z", noise=True)
             parts = ("plane.", "encoder_c.", "decoder.", "head.")
             loss = self._fit(model, parts, data, info, "encoder-c")
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, **_watched(model, data.x[:256])}
-        state = ClientState(local, {"round": torch.tensor(info.round)})
-        return ClientUpdate(data.client, shared, len(data), metrics=metrics), state
+        kept = {"round": torch.tensor(info.round)}
+        return self.trained(model, data, loss, kept=kept, metrics=code_nats(model, data.x[:256]))
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
         """Remember some codes of the client's images to draw from."""
-        return self._with_codes(self._load(server, client, info), data, client)
+        return self._with_codes(self.load(self.personal(server, client), info.data), data, client)
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn what is local to a newcomer from its images; remember some codes to draw from."""
         state = self.first_state(server, info)
-        model = self._load(server, state, info)
+        model = self.load(self.personal(server, state), info.data)
         local = [name for name, _ in model.named_parameters() if name in state.local]
         first = replace(info, round=1)  # with the learning rate of a beginner
         epochs = self.config.newcomer_epochs
@@ -315,7 +258,7 @@ class FedDVA(Method):
 
     @property
     def draws_labels(self) -> bool:
-        """The head tells which codes stand for a label."""
+        """True: the head says which codes stand for a label."""
         return True
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
@@ -325,27 +268,19 @@ class FedDVA(Method):
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return new images as this client would draw them.
-
-        With labels, of many turns of each z around the origin, which are as likely as z, the one is
-        used that the head takes most clearly for its label.
-        """
+        """Return new images as this client would draw them, with labels if they are given."""
         assert isinstance(model, DualVAE)
         z, kept = draws.content, len(model.own_codes)
         place = torch.special.ndtr(draws.style.squeeze(1)).mul(kept).long().clamp(max=kept - 1)
         c = model.own_codes[place.to(model.own_codes.device)]
         z = z.to(c.device)
         if label is not None:
-            turned = torch.einsum("nd,kde->nke", z, turns(z.shape[1]).to(z.device))
-            codes = torch.cat([turned, c.unsqueeze(1).expand(-1, turned.shape[1], -1)], dim=2)
-            scores = model.head(codes).log_softmax(dim=2)
-            rows = torch.arange(len(z), device=z.device)
-            best = scores[rows, :, label.to(z.device)].argmax(dim=1)
-            z = turned[rows, best]
+            z = model.turned_to_label(z, c, label.to(z.device))
         return self.decode(model, Latents(z, c))
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> DualVAE:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> DualVAE:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, DualVAE)
         return model
 
@@ -362,15 +297,14 @@ class FedDVA(Method):
     ) -> float:
         """Minimise Eq. (4) over the parameters whose names start so; return the mean loss."""
         chosen = {name: p for name, p in model.named_parameters() if name.startswith(parts)}
-        labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
-        is_known = ~labels.isnan() if labels.is_floating_point() else labels != NO_LABEL
-        known = is_known.nonzero().squeeze(1)
+        labels = labels_of(data)
+        known = is_labelled(labels).nonzero().squeeze(1)
         learns_labels = len(known) > 0 and "head.weight" in chosen
         begins = 0.0 if 2 * len(known) >= len(data) else FEW_TUNE_FROM
-        tunes = self.config.classify == "tune" and _progress(info) >= begins
+        tunes = self.config.classify == "tune" and progress(info) >= begins
         generator = info.generator("client", data.client, f"{phase}-labels")
-        left = self.config.lr_end + (1 - self.config.lr_end) * _cosine(_progress(info))
-        settings = self.config.model_copy(update={"lr": left * self.config.lr})
+        lr = self.config.lr * cosine_decay(info, self.config.lr_end)
+        settings = self.config.model_copy(update={"lr": lr})
         beta = None if noise else self.beta(info)
 
         def loss(_: nn.Module, x: Tensor, __: Tensor) -> Tensor:
@@ -403,16 +337,8 @@ class FedDVA(Method):
         return value
 
     def _regulariser(self, q_c: Gaussian, c: Tensor) -> Tensor:
-        """Return the variant's R_c."""
-        to_all = kl_to_standard(q_c)
-        if not self.config.constraint:
-            return (kl_to_centre(q_c) if self.config.variant == "code" else to_all).mean()
-        if self.config.variant == "duotone":
-            return constrained(kl_to_batch(q_c, c).mean(), to_all.mean(), self.xi)
-        bound = kl_to_batch_bound(q_c)
-        if self.config.variant == "paper":
-            return constrained(bound, to_all, self.xi).mean()
-        return (kl_to_centre(q_c) + (self.xi + bound - to_all).relu()).mean()
+        xi = self.xi if self.config.constraint else None
+        return regulariser(self.config.variant, q_c, c, xi)
 
     def _label_loss(self, model: DualVAE, x: Tensor, y: Tensor, tunes: bool) -> Tensor:
         """Return the head's loss on drawn codes; where it tunes, it reaches the encoder of z."""
@@ -420,37 +346,3 @@ class FedDVA(Method):
             _, z, q_c = model.encode(x, sample=True)
         codes = torch.cat([z, q_c.sample().detach()], dim=1)
         return (self.config.label_weight if tunes else 1.0) * task_loss(model.head, codes, y)
-
-
-def turns(dimensions: int, count: int = 50) -> Tensor:
-    """Return rotations, always the same: of a standard normal code each makes another one."""
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(count, dimensions, dimensions, generator=generator)
-    rotations: Tensor = torch.linalg.qr(noise).Q
-    return rotations
-
-
-def _progress(info: RoundInfo) -> float:
-    """Return how much of the run is over when a round begins."""
-    return max(info.round - 1, 0) / info.rounds
-
-
-def _cosine(progress: float) -> float:
-    """Return 1 at the beginning, 0 at the end, flat at both."""
-    return 0.5 * (1 + math.cos(math.pi * progress))
-
-
-@torch.no_grad()
-def _watched(model: DualVAE, x: Tensor) -> dict[str, float]:
-    """Return what tells dying codes, in nats.
-
-    A local code that says nothing about a sample inside its client is dead where clients differ
-    inside; a shared code of a few nats is dying. ``kl_client`` is at most the log of the images.
-    """
-    model.eval()
-    q_z, _, q_c = model.encode(x, sample=False)
-    return {
-        "kl_shared": float(kl_to_standard(q_z).mean()),
-        "kl_local": float(kl_to_standard(q_c).mean()),
-        "kl_client": float(kl_to_batch(q_c, q_c.sample()).mean()),
-    }

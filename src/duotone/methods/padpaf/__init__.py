@@ -1,1 +1,1 @@
-"""PaDPaF: generative models that draw everybody's content in each client's style."""
+"""PaDPaF: generative models that draw shared content in each client's style."""

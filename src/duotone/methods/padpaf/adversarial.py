@@ -10,46 +10,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import cosine_decay, is_labelled, run_epochs, task_loss
-from duotone.federation.method import Method, MethodSettings
+from duotone.federation.local import cosine_decay, is_labelled, labels_of, run_epochs, task_loss
+from duotone.federation.method import Method
+from duotone.federation.settings import GenerativeSettings
+from duotone.methods.padpaf.players import Players
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.types import (
-    NO_LABEL,
     ClientData,
-    ClientState,
     DataInfo,
     Draws,
     Latents,
+    Params,
     RoundInfo,
-    ServerState,
 )
 
 Pull: TypeAlias = Callable[[], Tensor]
 """A term that the losses of both players have in common."""
 
-BETAS = (0.5, 0.9)
-"""Decay of Adam's moments, as in the paper."""
 NOISE = 0.01
 """Standard deviation of what is added to every pixel a discriminator sees."""
-FRAME_LR, TONES_LR = 8, 20
-"""How much faster a lens learns, its frame and the rest, where it alone has to fit the content."""
-HEAD_LR = 20
-"""How much faster the head learns than the generator: the features it reads do not stand still."""
 
 
-class GANSettings(MethodSettings):
+class GANSettings(GenerativeSettings):
     """Settings of every method with such a GAN."""
 
     variant: Literal["duotone", "paper"] = "duotone"
-    """The method made to work, or as printed."""
+    """The method made to work, or as published."""
     lens: Literal["fitted", "plain", "none"] = "fitted"
     """Whether a client's lens starts from its images, as it is, or is missing (duotone only)."""
     contrast: float = Field(0.1, ge=0)
@@ -70,12 +64,6 @@ class GANSettings(MethodSettings):
     """Learning rate of the generator in the first round; that of the discriminators is twice it."""
     lr_end: float = Field(0.1, ge=0, le=1)
     """Share of the learning rate that is left in the last round; it falls along a cosine."""
-    lr_decay: float = Field(1.0, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
-    batch_size: int = Field(32, ge=1)
-    """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -125,24 +113,17 @@ class GANMethod(Method):
 
     @property
     def draws_labels(self) -> bool:
-        """Only a conditional GAN can be told labels."""
+        """True if the GAN is conditional."""
         return self.config.conditional
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
         """Draw latents."""
-        content = torch.randn(count, self.config.content_dim, generator=generator)
-        style = torch.randn(count, self.config.style_dim, generator=generator)
-        return Draws(content.to(self.device), style.to(self.device))
+        assert isinstance(model, ContentStyleGAN)
+        return model.prior(count, generator)
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return the pictures of some latents, as this client draws them.
-
-        Args:
-            model: The client's model.
-            draws: The latents.
-            label: What they should show, one class each, if the method is conditional.
-        """
+        """Return the pictures of some latents; a conditional GAN also needs their labels."""
         assert isinstance(model, ContentStyleGAN)
         if self.config.conditional != (label is not None):
             raise ValueError(
@@ -152,15 +133,16 @@ class GANMethod(Method):
             )
         return model.sample(draws.content, draws.style, label).clamp(0, 1)
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyleGAN:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> ContentStyleGAN:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, ContentStyleGAN)
         return model
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
         """Start a client's own lens from its images."""
-        if model.generator.lens is not None and self.config.lens == "fitted":
-            model.generator.lens.start(x)
+        if self.config.lens == "fitted":
+            model.fit_lens(x)
 
     def _play(
         self,
@@ -185,54 +167,50 @@ class GANMethod(Method):
             pull: What both players minimise besides.
         """
         config = self.config
-        labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
+        labels = labels_of(data)
         known = labels[is_labelled(labels)]
         generator = info.generator("client", data.client, f"{phase}-draws")
         lr = config.lr_at(info.round) * cosine_decay(info, config.lr_end)
-        drawing = _chosen([model.generator, model.vectorizer], trained)
-        judging = _chosen([model.content, model.style], trained)
-        reading = _chosen([model.head], trained)
-        is_fixed = trained is not None and not _chosen([model.content], trained)
-        artist = torch.optim.Adam(
-            _by_speed(model, drawing, lr) if is_fixed else drawing, lr, BETAS, fused=True
-        )
-        groups: list[dict[str, Any]] = [
-            {"params": judging},
-            {"params": reading, "lr": HEAD_LR * lr},
-        ]
-        critic = torch.optim.Adam(groups, 2 * lr, BETAS, fused=True)
+        players = Players(model, trained, lr)
         turns = config.turns or {"duotone": 1, "paper": 3}[config.variant]
         turn = 0
 
         def ask(count: int) -> Tensor | None:
-            if not config.conditional:
-                return None
-            if config.asked == "all" or not len(known):
-                classes = torch.randint(info.data.outputs, (count,), generator=generator)
-                return classes.to(self.device)
-            return known[torch.randint(len(known), (count,), generator=generator)]
+            return self._asked(count, known, info.data.outputs, generator)
 
         def step(x: Tensor, y: Tensor) -> Tensor:
             nonlocal turn
             pairs = max(2, math.ceil(len(x) / 2))
             loss = self._judging_loss(model, x, y, pairs, ask(pairs), generator)
-            if reading:
+            if players.reading:
                 model.scale.train(len(x) > 1)  # one sample has no variance
                 loss = loss + self._reading_loss(model, x, y)
             if pull is not None:
                 loss = loss + pull()
-            _descend(critic, [*judging, *reading], loss)
+            _descend(players.critic, [*players.judging, *players.reading], loss)
             turn += 1
             if turn % turns == 0:
+                alone = players.is_content_fixed
                 drawn = self._drawing_loss(
-                    model, len(x), ask(len(x)), generator, by_style_alone=is_fixed
+                    model, len(x), ask(len(x)), generator, by_style_alone=alone
                 )
-                _descend(artist, drawing, drawn if pull is None else drawn + pull())
+                drawn = drawn if pull is None else drawn + pull()
+                _descend(players.artist, players.drawing, drawn)
             return loss
 
         model.train()
         model.scale.eval()
         return run_epochs(step, replace(data, y=labels), config, info, epochs=epochs, phase=phase)
+
+    def _asked(
+        self, count: int, known: Tensor, classes: int, generator: torch.Generator
+    ) -> Tensor | None:
+        """Draw the labels of pictures to be drawn, if there are any; ``known`` are the client's."""
+        if not self.config.conditional:
+            return None
+        if self.config.asked == "all" or not len(known):
+            return torch.randint(classes, (count,), generator=generator).to(self.device)
+        return known[torch.randint(len(known), (count,), generator=generator)]
 
     def _judging_loss(
         self,
@@ -243,7 +221,7 @@ class GANMethod(Method):
         asked: Tensor | None,
         generator: torch.Generator,
     ) -> Tensor:
-        """Return what the discriminators minimise; the generator is only looked at."""
+        """Return what the discriminators minimise; the generator learns nothing from it."""
         draws = chained(self.draw(model, pairs, generator))
         fake = None if asked is None else asked.repeat_interleave(2)
         with torch.no_grad():
@@ -263,7 +241,7 @@ class GANMethod(Method):
         return loss
 
     def _reading_loss(self, model: ContentStyleGAN, x: Tensor, y: Tensor) -> Tensor:
-        """Return what the head minimises: labels read features and do not make them."""
+        """Return what the head minimises; labels do not change the features."""
         with torch.no_grad():
             features = model.scale(model.content_features(x))
         known = is_labelled(y)
@@ -291,23 +269,6 @@ class GANMethod(Method):
         if by_style_alone:
             return style
         return generator_loss(model.content.judge(model.content(drawn), asked)) + style
-
-
-def _chosen(modules: Sequence[nn.Module], trained: set[int] | None) -> list[nn.Parameter]:
-    """Return those parameters of some modules that may change."""
-    every = [p for module in modules for p in module.parameters() if p.requires_grad]
-    return [p for p in every if trained is None or id(p) in trained]
-
-
-def _by_speed(
-    model: ContentStyleGAN, parameters: Sequence[nn.Parameter], lr: float
-) -> list[dict[str, Any]]:
-    """Group parameters for an optimiser: those of a lens learn faster."""
-    speed: dict[int, int] = {}
-    if model.generator.lens is not None:
-        for name, parameter in model.generator.lens.named_parameters():
-            speed[id(parameter)] = FRAME_LR if name.startswith("frame") else TONES_LR
-    return [{"params": [p], "lr": lr * speed.get(id(p), 1)} for p in parameters]
 
 
 def _descend(

@@ -1,10 +1,10 @@
-"""Ditto for GANs: one GAN for everybody, and beside it one for each client that stays near it.
+"""Ditto for GANs: one GAN for all clients, and one for each client that stays near it.
 
 Li, Hu, Beirami, Smith: *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML
 2021; as the baseline of Almansoori, Horváth, Takáč: *PaDPaF*, TMLR 2024, Table 1.
 
 **Shared:** a whole GAN, as ``padpaf`` with ``share = "all"``. **Local:** a second whole GAN per
-client, which draws for it. **Explains:** what a client draws otherwise than everybody's GAN would,
+client, which draws for it. **Explains:** what a client draws differently from the shared GAN,
 against the pull, its images made it; and its two discriminators give features of content and style.
 
 ============  =====================================
@@ -17,23 +17,22 @@ FedProx's μ   ``global_prox``
 ============  =====================================
 
 *Members* draw and classify with their own GAN. *Newcomers* start theirs from the shared one and
-train it on all their images for one round's epochs under the same pull, with labels (few-shot) or
-without, which leaves the head as everybody's (label-free); with the learning rate of the first
-round, for that of the last one would hardly move it.
+train it on all their images for one round's epochs under the same pull, with the learning rate of
+the first round: with labels (few-shot), or without, which leaves the shared head (label-free).
 
 *Equal steps.* In each round a client's images are parted at random into two halves; one trains the
-shared GAN, the other the own one, as long as ``epochs`` says. A round thus takes as many steps as
-one of ``padpaf``. The authors give each half an epoch as well.
+shared GAN, the other the own one, for ``epochs`` passes each, as in the authors' code. A round thus
+takes as many steps as one of ``padpaf``.
 
-*The lens.* Both GANs are the networks of ``padpaf``. The shared one's lens is everybody's and
-starts plain. The own one's is fitted to the client's images at its first turn, as ``padpaf`` does
-with ``share = "none"``, and then pulled like all other parameters (``lens = "plain"``: not fitted).
+*The lens.* Both GANs are the networks of ``padpaf``. The shared lens starts plain. The own one is
+fitted to the client's images at its first turn, as in ``padpaf`` with ``share = "none"``, and then
+pulled like all other parameters (``lens = "plain"``: not fitted).
 
-*Buffers.* The vectors of spectral normalisation are kept for each GAN apart and never leave. The
+*Buffers.* Each GAN has its own vectors of spectral normalisation, and they never leave. The
 statistics of content features are averaged for the shared GAN; the own one has its own.
 
-*Deviations.* Those of ``padpaf`` in networks and optimisers. In the authors' code as it stands, the
-own GAN is overwritten by the shared one in every round; here it goes on from where it was.
+*Deviations.* Those of ``padpaf`` in networks and optimisers. In the authors' code the own GAN is
+overwritten by the shared one in every round; here it continues from where it was.
 """
 
 from __future__ import annotations
@@ -43,12 +42,11 @@ from dataclasses import replace
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from duotone.federation.local import proximal_term
-from duotone.federation.method import Parts, packed, unpacked
+from duotone.federation.params import packed, unpacked, whole
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings, Pull
-from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
@@ -81,18 +79,17 @@ class DittoGAN(GANMethod):
         """Train the shared GAN on one half of the images, and the own one on the other."""
         first, second = halves(data, info.generator("client", data.client, "halves"))
         received = {**server.shared, **client.local}
-        model = self._loaded(received, info)
+        model = self.load(received, info.data)
         loss = self._play(
             model, first, info, pull=self._pull(model, received, self.config.global_prox)
         )
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        own = self._loaded(self.personal(server, client), info)
+        update, state = self.trained(model, data, loss)
+        own = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
             self._fit_lens(own, second.x)
         self._play(own, second, info, pull=self._pull(own, received, self.config.prox))
-        extra = {**packed(_whole(self.split(own)), "own"), "started": torch.tensor(info.round)}
-        return update, ClientState(local, extra)
+        extra = {**packed(whole(own), "own"), "started": torch.tensor(info.round)}
+        return update, ClientState(state.local, extra)
 
     def first_state(self, server: ServerState, info: RoundInfo) -> ClientState:
         """Start the own GAN from the shared one."""
@@ -100,23 +97,18 @@ class DittoGAN(GANMethod):
         return ClientState(local, packed({**server.shared, **local}, "own"))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
-        """Train a newcomer's own GAN on its images, beside the shared one."""
+        """Train a newcomer's own GAN on its images."""
         local = self.first_state(server, info).local
         received = {**server.shared, **local}
-        model = self._loaded(received, info)
+        model = self.load(received, info.data)
         self._fit_lens(model, data.x)
         pull = self._pull(model, received, self.config.prox)
         self._play(model, data, replace(info, round=1), phase="newcomer", pull=pull)
-        return ClientState(local, packed(_whole(self.split(model)), "own"))
+        return ClientState(local, packed(whole(model), "own"))
 
     def personal(self, server: ServerState, client: ClientState) -> Params:
         """Return the client's own GAN; the shared one only pulls it."""
         return unpacked(client.extra, "own")
-
-    def _loaded(self, params: Params, info: RoundInfo) -> ContentStyleGAN:
-        model = self.load(params, info.data)
-        assert isinstance(model, ContentStyleGAN)
-        return model
 
     def _pull(self, model: nn.Module, anchor: Params, strength: float) -> Pull | None:
         """Return a proximal term for both players, or none where its strength is 0."""
@@ -135,8 +127,3 @@ def halves(data: ClientData, generator: torch.Generator) -> tuple[ClientData, Cl
         replace(data, x=data.x[some], y=None if data.y is None else data.y[some]) for some in rows
     )
     return first, second
-
-
-def _whole(parts: Parts) -> dict[str, Tensor]:
-    """Return all tensors of a model that was split."""
-    return {**parts[0], **parts[1]}

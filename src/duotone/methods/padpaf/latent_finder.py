@@ -43,7 +43,7 @@ def found_latents(
 
 @torch.enable_grad()
 def _fitted(inputs: Tensor, targets: Tensor, generator: torch.Generator) -> nn.Module:
-    """Return a network that tells targets from inputs, fitted by least squares."""
+    """Return a network that predicts targets from inputs, fitted by least squares."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))
         network = nn.Sequential(

@@ -1,4 +1,4 @@
-"""The lens of PaDPaF's generator: how a client shows what everybody draws on the same canvas."""
+"""The lens of PaDPaF's generator: how a client shows a canvas that all clients draw alike."""
 
 from __future__ import annotations
 
@@ -147,11 +147,11 @@ def _through(images: Tensor, frame: Tensor) -> Tensor:
 
 
 def lens_of(x: Tensor) -> LensStart:
-    """Read off some images the lens through which a common canvas would look like them.
+    """Return the lens through which a common canvas would resemble some images.
 
     The ground is the median of a channel, the ink the mean of that twentieth of its pixels which is
     furthest from it. Where the ink is and how far it spreads, over all images, gives the frame: on
-    the canvas it is in the middle, and spreads by the same amount for everybody.
+    the canvas it is in the middle, and spreads by the same amount for all clients.
     """
     channels = x.transpose(0, 1).flatten(1)
     ground = channels.median(dim=1).values

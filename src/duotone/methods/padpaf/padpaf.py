@@ -1,4 +1,4 @@
-"""PaDPaF: a GAN whose content is everybody's and whose style is each client's own.
+"""PaDPaF: a GAN with shared content and local style.
 
 Abdulla Jasem Almansoori, Samuel Horváth, Martin Takáč: *PaDPaF: Partial Disentanglement with
 Partially-Federated GANs*, TMLR 2024.
@@ -17,47 +17,45 @@ D^c, D^s          ``ContentStyleGAN.content``, ``.style``: :meth:`Discriminator.
 φ^c, φ^s          ``ContentStyleGAN.content_features``, ``.style``: ``Latents.shared``, ``.local``
 g                 ``Discriminator.projector``
 z^c, z^s          ``Draws.content``, ``Draws.style``
-L_BT, λ_BT        ``federation/twins.py``: ``barlow_twins``, ``REDUNDANCY``
+L_BT, λ_BT        ``padpaf/twins.py``: ``barlow_twins``, ``REDUNDANCY``
 Γ, λ              ``contrast_term``, ``contrast``
 T_D               ``turns``
-Eq. (9)           ``federation/adversarial.py``
+Eq. (9)           ``padpaf/adversarial.py``
 ================  ==========================================
 
-*Generative.* Nothing here is trained to classify. Labels train a linear head on content features,
-which they do not change; its accuracy is what tables show. With ``conditional`` labels reach
-generator and content discriminator as well, so that pictures can be asked for by their label.
+*Generative.* Nothing here is trained to classify. Labels train a linear head on content features
+and do not change these; its accuracy is what tables show. With ``conditional`` labels reach
+generator and content discriminator as well, so that pictures of a class can be asked for.
 
 *Members* use the server's generator and content discriminator with their own style. *Newcomers*
-get the shared part at once (zero-shot), and a lens from their images (label-free); without a fitted
-lens, or if asked to, they train their local part, while the shared one stays as it is. Then their
-style discriminator alone judges, and the tones of their lens may bend.
+get the shared part at once (zero-shot), and a lens from their images (label-free). Without a fitted
+lens, or if asked to, they train their local part beside the fixed shared one. Then only their style
+discriminator judges, and the tones of their lens may bend.
 
-*Buffers.* The vectors of spectral normalisation stay local always. The statistics of content
-features, by which the head is given them at one scale, are shared like the head, and a client that
-is served takes those of its own images. The generator keeps none: training uses a batch's own,
-drawing those of latents that are always the same.
+*Buffers.* The vectors of spectral normalisation are always local. The statistics that scale content
+features for the head are shared like the head, and a client that is served takes those of its own
+images. The generator keeps none: it normalises by a batch in training, by fixed latents afterwards.
 
 *Variants.* ``paper``: style modulates every normalisation of the generator, T_D = 3 with twice the
-learning rate for discriminators, the term of Eq. (14) for content and style. Repairs: Eq. (9)
-prints log-losses of scores that are no probabilities, the hinge loss of the authors' code is meant;
-λ_BT is not given, 0.005 is that code's. ``duotone`` keeps the two discriminators, the split and the
-losses, and changes what style can do. Modulating features cannot turn, resize or invert a picture,
-so in the paper's network content must do it, and the same z^c is another digit at every client.
-Here content alone makes a canvas; style only touches strokes and sets a *lens*: two tones, a frame,
-a focus. A client's lens starts from its images (:func:`~duotone.methods.padpaf.style_gan.lens_of`),
-and T_D is 1. A lens can be taken off real images as well: content features and the head are given
-what is left, and another client's lens on top is a re-styled image (:meth:`PaDPaF.show`).
-Algorithm 2 is there for images of which no stroke may be left, and where there is no lens: content
-latents are found by a network that learns from what the source itself draws.
+learning rate for discriminators, the term of Eq. (14) for content and style. Repairs: Eq. (9) has
+log-losses of scores that are no probabilities, and the hinge loss of the authors' code is meant;
+λ_BT is not stated, 0.005 is that code's. ``duotone`` keeps the two discriminators, the split and
+the losses, and changes what style can do. Modulated features cannot turn, resize or invert a
+picture, so in the paper's network content must do it, and the same z^c is a different digit at
+every client. Here content alone makes a canvas; style only touches strokes and sets a *lens*: two
+tones, a frame, a focus. A client's lens starts from its images
+(:func:`~duotone.methods.padpaf.lens.lens_of`), and T_D is 1. The lens can be taken off real images
+too: content features and the head get what is left, and another client's lens on top is a restyled
+image (:meth:`PaDPaF.show`). Algorithm 2 serves where no stroke of an image may be left, and where
+there is no lens: a network learns from the source's own pictures to find content latents.
 
-*Deviations* in both variants: the paper's networks are ResNets, these are a few times smaller and
-plain convolutions without residual blocks; discriminators see places (a linear layer on all
-features instead of their mean), without which digits take longer; the label's vector goes into the
-content latent and through a linear map into every normalisation, where a table per label is not
-learnt in hundreds of steps; Adam starts afresh in every round; the server averages
-(``server_optimizer=adam`` is the paper's). Of Algorithm 2 there is Z^c alone: no Z^s finds a style
-latent for an image, so none is reconstructed from both latents (Fig. 15b). Runs are short: of the
-paper's 300 rounds ``variant=paper`` was run for 8, and nothing is known of longer ones.
+*Deviations* in both variants: networks are a few times smaller than the paper's ResNets, without
+residual blocks; discriminators have a linear layer on all features instead of their mean, without
+which digits take longer; the label's vector goes into the content latent and by a linear map into
+every normalisation, because a table per label is not learnt in hundreds of steps; Adam starts
+afresh in every round; the server averages (``server_optimizer=adam`` is the paper's). Of Algorithm
+2 there is only Z^c, so no image is reconstructed from both latents (Fig. 15b). Runs are short: of
+the paper's 300 rounds ``variant=paper`` was run for 8, and longer ones were not tried.
 """
 
 from __future__ import annotations
@@ -72,8 +70,11 @@ from torch import Tensor, nn
 
 from duotone.errors import ConfigError
 from duotone.federation.local import refresh_statistics
-from duotone.federation.method import MethodSettings, Part, stored
+from duotone.federation.method import Part
+from duotone.federation.params import stored
+from duotone.federation.settings import MethodSettings
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings
+from duotone.methods.padpaf.generator import STYLE
 from duotone.methods.padpaf.latent_finder import found_latents
 from duotone.methods.padpaf.lens import Lens
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
@@ -104,8 +105,6 @@ class PaDPaFConfig(GANSettings):
 
 # -- the method
 
-LOCAL = ("vectorizer.", "generator.lens.", "style.")
-
 
 class PaDPaF(GANMethod):
     """Average what draws and judges content; keep what gives it a style."""
@@ -125,10 +124,10 @@ class PaDPaF(GANMethod):
         if self.config.share == "all":
             return True
         is_own_norm = self.config.norms == "local" and ".by_style." in name
-        return not (name.startswith(LOCAL) or is_own_norm)
+        return not (name.startswith(STYLE) or is_own_norm)
 
     def has_common_axes(self, part: Part) -> bool:
-        """Content is read by a discriminator that is everybody's; the own lens only comes off."""
+        """True for shared content: the local lens only preprocesses the discriminator's input."""
         return part == "shared" and self.config.share == "partial"
 
     @classmethod
@@ -141,24 +140,22 @@ class PaDPaF(GANMethod):
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Let generator and discriminators play for some epochs."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
             self._fit_lens(model, data.x)
         loss = self._play(model, data, info)
-        shared, local = self.split(model)
-        update = ClientUpdate(data.client, shared, len(data), metrics={"train_loss": loss})
-        return update, ClientState(local, {"started": torch.tensor(info.round)})
+        return self.trained(model, data, loss, kept={"started": torch.tensor(info.round)})
 
     def before_use(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientState:
         """Scale the features that the head is given."""
-        return self._scaled(self._load(server, client, info), data, client)
+        return self._scaled(self.load(self.personal(server, client), info.data), data, client)
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images; scale the features that the head is given."""
         state = self.first_state(server, info)
-        model = self._load(server, state, info)
+        model = self.load(self.personal(server, state), info.data)
         own = {id(p) for p in self.parameters_of(model, "local")}
         if own:
             self._fit_lens(model, data.x)
@@ -184,7 +181,7 @@ class PaDPaF(GANMethod):
 
     @torch.no_grad()
     def show(self, model: nn.Module, canvas: Tensor, style: Tensor) -> Tensor:
-        """Return what a canvas, of whichever client, looks like through a client's lens.
+        """Return any client's canvas as a client's lens shows it.
 
         Args:
             model: The client's model.
@@ -264,6 +261,6 @@ class PaDPaF(GANMethod):
         return 0 if has_lens and self.config.share == "partial" else 3
 
     def _fit_lens(self, model: ContentStyleGAN, x: Tensor) -> None:
-        """Start a client's own lens from its images; one that is everybody's is nobody's own."""
+        """Start a client's lens from its images, unless the lens is shared."""
         if self.config.share != "all":
             super()._fit_lens(model, x)

@@ -1,4 +1,4 @@
-"""PaDPaF's VAE: a code of content that is everybody's, and one of style that is each client's own.
+"""PaDPaF's VAE: a shared code of content, and a local code of style.
 
 Abdulla Jasem Almansoori, Samuel Horváth, Martin Takáč: *PaDPaF: Partial Disentanglement with
 Partially-Federated GANs*, TMLR 2024, appendix C.2.4.
@@ -16,30 +16,27 @@ p_θD(z|x)         ``ContentStyleVAE.content``, ``.style``: ``Latents.shared``, 
 p_θG(x|z)         ``ContentStyleVAE.generator``, ``.vectorizer``; :func:`reconstruction`
 z^c, z^s          ``Draws.content``, ``Draws.style``
 D_KL, β           :func:`divergence`, ``beta``
-Γ, λ              ``federation/twins.py``: ``contrast_term``, ``contrast``
+Γ, λ              ``padpaf/twins.py``: ``contrast_term``, ``contrast``
 ================  ==========================================
 
-*Unsupervised.* Labels train a linear head on the means of content codes, which they do not change;
-its accuracy is what tables show. Samples without a label count as images all the same.
+*Unsupervised.* Labels train a linear head on the means of content codes and do not change these;
+its accuracy is what tables show. Samples without a label still count as images.
 
 *Members* use the server's content encoder and generator with their own style. *Newcomers* get the
-shared part at once (zero-shot); from their images they fit a lens and train the local part, while
-the shared one stays as it is (label-free).
+shared part at once (zero-shot); from their images they fit a lens and train the local part beside
+the fixed shared one (label-free). There are no buffers.
 
-*Buffers.* There are none: the generator keeps no statistics. Training uses a batch's own, decoding
-those of latents that are always the same.
-
-*Deviations.* The paper has Eq. (16) and a sheet of samples, so the rest is from the authors' code:
+*Deviations.* The paper has Eq. (16) and a sheet of samples; the rest is from the authors' code:
 pixels are compared by their squared error, both divergences have the weight β w with w = content
 dimensions over pixels, and the contrastive term is on means and log-variances that the encoders
-give to drawn pictures. There the style latent that reconstructs is noise (``style = "drawn"``), so
-that the style encoder never learns what helps to reconstruct; here it comes from the encoder
-(``"inferred"``), as Eq. (16) says. No encoder has spectral normalisation; there the style encoder
-keeps it. The style vectorizer is given a latent with its length, for a mean is shorter than a draw
-around it. As in ``padpaf`` there is a lens, which is fitted to a client's images and taken off
-before content is encoded (``lens = "none"`` for the paper's generator), the networks are a few
-times smaller and have no residual blocks, Adam starts afresh in every round, and the server
-averages. The longest run had 16 rounds, the paper's 100.
+give to drawn pictures. In that code the style latent that reconstructs is noise (``style =
+"drawn"``), so the style encoder never learns what helps to reconstruct; here it comes from the
+encoder (``"inferred"``), as Eq. (16) says. No encoder has spectral normalisation; in that code the
+style encoder has it. The style vectorizer uses a latent's length, because a mean is shorter than a
+draw around it. As in ``padpaf`` there is a lens, which is fitted to a client's images and taken off
+before content is encoded (``lens = "none"`` is the paper's generator), networks are smaller, Adam
+starts afresh in every round, and the server averages. The longest run had 16 rounds, the paper's
+100.
 """
 
 from __future__ import annotations
@@ -53,25 +50,27 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import cosine_decay, is_labelled, task_loss, train
-from duotone.federation.method import Method, MethodSettings, Part
+from duotone.federation.local import cosine_decay, is_labelled, labels_of, task_loss, train
+from duotone.federation.method import Method, Part
+from duotone.federation.settings import GenerativeSettings
+from duotone.methods.padpaf.generator import STYLE
 from duotone.methods.padpaf.style_vae import ContentStyleVAE
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
-    NO_LABEL,
     ClientData,
     ClientState,
     ClientUpdate,
     DataInfo,
     Draws,
     Latents,
+    Params,
     RoundInfo,
     ServerState,
 )
 
 
-class PaDPaFVAEConfig(MethodSettings):
+class PaDPaFVAEConfig(GenerativeSettings):
     """Settings of PaDPaF's VAE."""
 
     style: Literal["inferred", "drawn"] = "inferred"
@@ -88,18 +87,10 @@ class PaDPaFVAEConfig(MethodSettings):
     """Dimensions of the style latent."""
     newcomer_epochs: int = Field(3, ge=0)
     """Passes over its images in which a newcomer trains its local part."""
-    optimizer: Literal["sgd", "adam"] = "adam"
-    """Local optimiser; it starts afresh in every round."""
     lr: float = Field(2e-3, gt=0)
     """Local learning rate in the first round."""
     lr_end: float = Field(0.1, ge=0, le=1)
     """Share of the learning rate that is left in the last round; it falls along a cosine."""
-    lr_decay: float = Field(1.0, gt=0, le=1)
-    """Factor on the learning rate every `lr_decay_every` rounds; 1 keeps it constant."""
-    batch_size: int = Field(32, ge=1)
-    """Samples per local step."""
-    epochs: int = Field(1, ge=1)
-    """Passes over a client's training samples in a round."""
 
 
 # -- terms
@@ -124,8 +115,6 @@ def divergence(content: Gaussian, style: Gaussian, pixels: int) -> Tensor:
 
 # -- the method
 
-LOCAL = ("vectorizer.", "generator.lens.", "style.")
-
 
 class PaDPaFVAE(Method):
     """Average what encodes and draws content; keep what encodes and gives a style."""
@@ -149,29 +138,27 @@ class PaDPaFVAE(Method):
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Share content."""
-        return super().is_shared(name, owner) and not name.startswith(LOCAL)
+        return super().is_shared(name, owner) and not name.startswith(STYLE)
 
     def has_common_axes(self, part: Part) -> bool:
-        """The content encoder is everybody's; the own lens only comes off before it."""
+        """True for content: the local lens only preprocesses the shared encoder's input."""
         return part == "shared"
 
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> tuple[ClientUpdate, ClientState]:
         """Minimise Eq. (16) and the contrastive term over everything."""
-        model = self._load(server, client, info)
+        model = self.load(self.personal(server, client), info.data)
         if "started" not in client.extra:
-            self._fit_lens(model, data.x)
+            model.fit_lens(data.x)
         loss = self._fit(model, data, info)
-        shared, local = self.split(model)
-        metrics = {"train_loss": loss, **_watched(model, data.x[:256])}
-        update = ClientUpdate(data.client, shared, len(data), metrics=metrics)
-        return update, ClientState(local, {"started": torch.tensor(info.round)})
+        kept = {"started": torch.tensor(info.round)}
+        return self.trained(model, data, loss, kept=kept, metrics=_watched(model, data.x[:256]))
 
     def join(self, server: ServerState, data: ClientData, info: RoundInfo) -> ClientState:
         """Learn a newcomer's style from its images."""
-        model = self._load(server, self.first_state(server, info), info)
-        self._fit_lens(model, data.x)
+        model = self.load(self.personal(server, self.first_state(server, info)), info.data)
+        model.fit_lens(data.x)
         first = replace(info, round=1)  # with the learning rate of a beginner
         self._fit(model, data, first, is_newcomer=True)
         return ClientState(self.split(model)[1])
@@ -189,33 +176,23 @@ class PaDPaFVAE(Method):
 
     def draw(self, model: nn.Module, count: int, generator: torch.Generator) -> Draws:
         """Draw latents from their priors."""
-        content = torch.randn(count, self.config.content_dim, generator=generator)
-        style = torch.randn(count, self.config.style_dim, generator=generator)
-        return Draws(content.to(self.device), style.to(self.device))
+        assert isinstance(model, ContentStyleVAE)
+        return model.prior(count, generator)
 
     @torch.no_grad()
     def generate(self, model: nn.Module, draws: Draws, label: Tensor | None = None) -> Tensor:
-        """Return the pictures of some latents, as this client draws them.
-
-        Args:
-            model: The client's model.
-            draws: The latents.
-            label: Must be left out: labels do not reach the generator.
-        """
+        """Return the pictures of some latents, as this client draws them, always without labels."""
         if label is not None:
             raise ValueError(
                 "padpaf-vae draws without labels, but labels were given; leave them out"
             )
         return self.decode(model, Latents(draws.content, draws.style))
 
-    def _load(self, server: ServerState, state: ClientState, info: RoundInfo) -> ContentStyleVAE:
-        model = self.load(self.personal(server, state), info.data)
+    def load(self, params: Params, data: DataInfo) -> ContentStyleVAE:
+        """Put parameters into this process's network and return it."""
+        model = super().load(params, data)
         assert isinstance(model, ContentStyleVAE)
         return model
-
-    def _fit_lens(self, model: ContentStyleVAE, x: Tensor) -> None:
-        if model.generator.lens is not None:
-            model.generator.lens.start(x)
 
     def _fit(
         self,
@@ -228,7 +205,6 @@ class PaDPaFVAE(Method):
         """Train a member's whole model or a newcomer's local part; return the mean loss."""
         config = self.config
         phase = "newcomer" if is_newcomer else "train"
-        labels = torch.full((len(data),), NO_LABEL) if data.y is None else data.y
         generator = info.generator("client", data.client, f"{phase}-draws")
         settings = config.model_copy(update={"lr": config.lr * cosine_decay(info, config.lr_end)})
 
@@ -240,7 +216,7 @@ class PaDPaFVAE(Method):
 
         return train(
             model,
-            replace(data, y=labels),
+            replace(data, y=labels_of(data)),
             settings,
             info,
             loss=loss,
@@ -250,7 +226,7 @@ class PaDPaFVAE(Method):
         )
 
     def _loss(self, model: ContentStyleVAE, x: Tensor, y: Tensor) -> Tensor:
-        """Return Eq. (16) of a batch, and what the head minimises beside it."""
+        """Return Eq. (16) of a batch, plus the loss of the head."""
         content, style = model.encode(x)
         is_drawn = self.config.style == "drawn"
         z = torch.randn_like(style.mean) if is_drawn else style.sample()
@@ -262,7 +238,7 @@ class PaDPaFVAE(Method):
         return value
 
     def _contrast(self, model: ContentStyleVAE, count: int, generator: torch.Generator) -> Tensor:
-        """Return Γ of drawn pictures, which are only looked at: Eq. (14)."""
+        """Return Γ of drawn pictures, without training what draws them: Eq. (14)."""
         draws = chained(self.draw(model, max(2, math.ceil(count / 2)), generator))
         with torch.no_grad():
             drawn = model.draw(draws.content, draws.style)
@@ -272,7 +248,7 @@ class PaDPaFVAE(Method):
 
 @torch.no_grad()
 def _watched(model: ContentStyleVAE, x: Tensor) -> dict[str, float]:
-    """Return how many nats each code has; a code with none is dead."""
+    """Return how many nats each code carries; a code with none is unused."""
     model.eval()
     content, style = model.encode(x)
     return {

@@ -5,16 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from duotone.methods.padpaf.style_gan import (
-    REFERENCE,
-    Design,
-    Generator,
-    StyleVectorizer,
-    canvas_of,
-    feature_layers,
-    projector,
-    reference_latents,
-)
+from duotone.methods.padpaf.generator import Design, StyledGenerator
+from duotone.methods.padpaf.style_gan import feature_layers, projector
 from duotone.networks.gaussian import Gaussian
 from duotone.networks.shapes import image_shape
 from duotone.types import DataInfo
@@ -50,7 +42,7 @@ class LatentEncoder(nn.Module):
         return projections
 
 
-class ContentStyleVAE(nn.Module):
+class ContentStyleVAE(StyledGenerator):
     """Encoders of content and style, a generator with its style vectorizer, and a linear head.
 
     Args:
@@ -61,39 +53,19 @@ class ContentStyleVAE(nn.Module):
     """
 
     def __init__(self, data: DataInfo, content: int, style: int, design: Design) -> None:
-        super().__init__()
         shape = image_shape(data, "style-vae", smallest=_SMALLEST, instead="another method")
         # A mean is shorter than a draw around it: by its direction alone, an image would be
         # decoded in a stronger style than it was trained to have.
-        self.vectorizer = StyleVectorizer(style, has_length=True)
-        self.generator = Generator(shape, content, style, 0, design)
+        super().__init__(shape, content, style, design, has_length=True)
         self.content = LatentEncoder(shape, content)
         self.style = LatentEncoder(shape, style)
         self.head = nn.Linear(content, data.outputs)
 
     def encode(self, x: Tensor) -> tuple[Gaussian, Gaussian]:
         """Return the posteriors of content and style; content is seen without the lens."""
-        with torch.no_grad():  # a lens shows what is drawn, and is not bent to help who looks
-            canvas = canvas_of(x, self.generator, self.vectorizer)
+        with torch.no_grad():  # the lens is trained by what is drawn, not by what is encoded
+            canvas = self.canvas(x)
         return self.content(canvas), self.style(x)
-
-    def draw(self, content: Tensor, style: Tensor) -> Tensor:
-        """Return the pictures of some latents, normalised over this batch: for training."""
-        pictures: Tensor = self.generator(content, self.vectorizer(style))
-        return pictures
-
-    def sample(self, content: Tensor, style: Tensor) -> Tensor:
-        """Return the pictures of some latents, each the same whatever others are drawn with it.
-
-        The statistics are those of latents that are always the same.
-        """
-        contents, styles = reference_latents(content, style)
-        pictures: Tensor = self.generator(
-            torch.cat([content, contents]),
-            self.vectorizer(torch.cat([style, styles])),
-            reference=REFERENCE,
-        )
-        return pictures[:-REFERENCE]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, read off the mean of the content latent."""

@@ -1,4 +1,4 @@
-"""Twins: features of two pictures that have one latent in common should say the same of it.
+"""Twins: two pictures drawn from one common latent should have the same features of it.
 
 The latent-contrastive term of Almansoori et al., *PaDPaF*, TMLR 2024, over the loss of Barlow Twins
 (Zbontar et al., ICML 2021).
