@@ -17,24 +17,31 @@ from duotone.data.files import dataset_from_mapping, file_of, find_file, read_da
 from duotone.data.folders import read_folder
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
-from duotone.data.styles import STYLES, apply_style, kinds_worn_by, style_kinds
+from duotone.data.styles import (
+    STYLE_SETS,
+    apply_styles,
+    check_style_set,
+    styles_of,
+    styles_of_role,
+)
 from duotone.errors import DataError
 from duotone.registry import Registry
 
 __all__ = [
     "DATASETS",
-    "STYLES",
+    "STYLE_SETS",
     "Dataset",
     "DatasetSummary",
-    "apply_style",
+    "apply_styles",
+    "check_style_set",
     "dataset_from_mapping",
     "describe_datasets",
     "import_dataset",
-    "kinds_worn_by",
     "lasting_name",
     "load_dataset",
     "save_dataset",
-    "style_kinds",
+    "styles_of",
+    "styles_of_role",
 ]
 
 DATASETS = Registry(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from duotone.data import apply_style, load_dataset, style_kinds
+from duotone.data import load_dataset
 from duotone.measures.judges import Judges, train_judges
+from duotone.partition import styled_population
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.runs.plan import Plan
 from duotone.seeding import stream
@@ -21,25 +22,21 @@ def every_label_in_every_look(plan: Plan) -> Population | None:
     config, partition = plan.config, plan.population.partition
     if config.style == "none" or config.data.startswith("object:"):
         return None
-    kinds = style_kinds(config.style)
     looks = sorted({look_of(partition, client) for client in partition.members})
-    dataset = load_dataset(config.data)
-    worn = np.full(len(dataset), -1, np.int64)
     dealt: list[list[Rows]] = []
     rng = stream(config.seed, "judges", "looks")
     for split in ("train", "test"):
         rows = np.concatenate([getattr(partition[c], split) for c in partition.members])
-        parts = np.array_split(rng.permutation(rows), len(looks))
-        for look, part in zip(looks, parts, strict=True):
-            worn[part] = kinds.index(look)
-        dealt.append(parts)
+        dealt.append(np.array_split(rng.permutation(rows), len(looks)))
     nothing = np.zeros(0, np.int64)
     holdings = [
         Holding(look, look, "member", train, nothing, test)
         for look, train, test in zip(looks, *dealt, strict=True)
     ]
-    styled = apply_style(dataset, config.style, worn, seed=config.seed)
-    return Population(styled, Partition.from_holdings(holdings))
+    style_of = {look: look for look in looks}
+    partition = Partition.from_holdings(holdings)
+    dataset = load_dataset(config.data)
+    return styled_population(dataset, partition, config.style, style_of, seed=config.seed)
 
 
 def judges_of_unseen(plan: Plan, dealt: Population) -> Judges:
