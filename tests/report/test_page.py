@@ -16,7 +16,7 @@ from duotone.report import write_report
 from duotone.report.figures import traffic_figure
 from duotone.report.page import Grid, Note, Page, Panel, Section, View, render
 from duotone.report.verdict import Sentence
-from duotone.runs.tables import PlainTable
+from duotone.runs.result_tables import PlainTable
 
 SECTIONS = ("set-up", "learning", "clients", "separation", "maps", "pictures", "communication")
 

@@ -21,11 +21,11 @@ from duotone.cli.app import (
     show_path,
     talk,
 )
-from duotone.cli.tables import results_table, table
+from duotone.cli.printing import results_table, table
 
 if TYPE_CHECKING:
+    from duotone.runs.result_tables import PlainTable
     from duotone.runs.study_plan import StudyPlan
-    from duotone.runs.tables import PlainTable
 
 
 @app.command()
@@ -153,7 +153,7 @@ def compare(
 
 
 def _show_results(results: Mapping[str, Any], quiet: bool) -> None:
-    from duotone.runs.tables import result_tables
+    from duotone.runs.result_tables import result_tables
 
     for found in result_tables(results, brief=True):
         _show_table(found, quiet)

@@ -30,8 +30,8 @@ from duotone.cli.app import (
     show_path,
     talk,
 )
+from duotone.cli.printing import RULES, results_table, table, value_text
 from duotone.cli.running import described, gather
-from duotone.cli.tables import RULES, results_table, table, value_text
 
 ROLES = ("member", "newcomer")
 
@@ -109,7 +109,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
 
     from duotone.measures.summary import unit_of
     from duotone.runs import load_run
-    from duotone.runs.tables import curve_order, number_text
+    from duotone.runs.result_tables import curve_order, number_text
 
     item = load_run(run)
     facts, config, status = item.folder.facts(), item.config, item.status
@@ -369,7 +369,7 @@ def doctor(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     import torch
 
     from duotone.data import describe_datasets
-    from duotone.data.files import user_cache
+    from duotone.data.canonical import user_cache
     from duotone.runs.plan import available_cores
 
     packages = ("torch", "numpy", "scipy", "scikit-learn", "polars", "pydantic", "typer", "rich")

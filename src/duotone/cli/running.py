@@ -269,7 +269,7 @@ def resumable(path: Path, display: Display) -> Iterator[None]:
 
 
 def _show_results(runs: list[Run], quiet: bool) -> None:
-    from duotone.cli.tables import results_table
+    from duotone.cli.printing import results_table
 
     several = len({item.config.seed for item in runs}) > 1
     names = [

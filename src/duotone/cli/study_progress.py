@@ -9,8 +9,8 @@ from rich.text import Text
 
 from duotone.cli.progress import Display, score_text
 from duotone.runs import Plan, Progress, RunFolder
+from duotone.runs.result_tables import choice_text
 from duotone.runs.study import RunEnded
-from duotone.runs.tables import choice_text
 
 
 class StudyDisplay:

@@ -15,7 +15,7 @@ from duotone.report.page import Block, Grid, Note, Page, Panel, Section, View
 from duotone.report.record import command_text
 from duotone.report.separation import probes_of_entries_figure
 from duotone.runs.pooled import Entry, differing, identity, refuse_unequal
-from duotone.runs.tables import NOTHING, PlainTable, result_tables
+from duotone.runs.result_tables import NOTHING, PlainTable, result_tables
 
 
 def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:

@@ -7,7 +7,7 @@ from typing import Any
 
 from duotone.report.verdict import Sentence, value_text
 from duotone.runs.pooled import Entry
-from duotone.runs.tables import number_text
+from duotone.runs.result_tables import number_text
 from duotone.words import RULES
 
 

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from duotone.report.verdict import Sentence
-from duotone.runs.tables import PlainTable
+from duotone.runs.result_tables import PlainTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from duotone.report import figures, tables
 from duotone.report.page import Block, Code, Grid, Note, Panel, Section, View
 from duotone.report.subject import Subject
 from duotone.report.tables import count_text
-from duotone.runs.tables import PlainTable
+from duotone.runs.result_tables import PlainTable
 
 
 def traffic_section(subject: Subject) -> Section:

@@ -21,7 +21,7 @@ from duotone.report.pictures import (
 from duotone.report.separation import map_figure, probe_figure, swap_figure
 from duotone.report.subject import Subject
 from duotone.report.tables import PROBES, measure_of, probe_table
-from duotone.runs.tables import NOTHING, PlainTable
+from duotone.runs.result_tables import NOTHING, PlainTable
 
 _DISENTANGLEMENT = {
     "mig": "MIG",

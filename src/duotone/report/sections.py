@@ -25,7 +25,7 @@ from duotone.report.representations import map_section, picture_section, separat
 from duotone.report.subject import Subject
 from duotone.report.tables import count_text
 from duotone.report.verdict import Evidence, value_text, verdict, worst_client
-from duotone.runs.tables import PlainTable
+from duotone.runs.result_tables import PlainTable
 from duotone.words import RULES
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from duotone.measures.inks import natural
 from duotone.measures.metrics import DIRECTIONS, is_share
 from duotone.measures.summary import unit_of
-from duotone.runs.tables import number_text
+from duotone.runs.result_tables import number_text
 from duotone.words import RULES
 
 Score: TypeAlias = Mapping[str, Any]

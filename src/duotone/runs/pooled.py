@@ -7,14 +7,14 @@ confidence interval; entries are compared in pairs, on the same clients of the s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from duotone.config import RunConfig, validated
+from duotone.config import RunConfig, flat, validated
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, RunError
 from duotone.measures.metrics import DIRECTIONS
@@ -69,15 +69,6 @@ def identity(config: RunConfig) -> dict[str, Any]:
         pass
     found: dict[str, Any] = json.loads(json.dumps(dict(flat(values))))
     return found
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested settings by their dotted names; what is ``None`` is left out."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield prefix + key, value
 
 
 def differing(identities: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -21,9 +21,9 @@ from duotone.files import disk_errors
 from duotone.measures.metrics import DIRECTIONS, Direction
 from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
 from duotone.runs.execute import stop_requests
+from duotone.runs.result_tables import choice_text
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
-from duotone.runs.tables import choice_text
 
 
 @dataclass(frozen=True, slots=True)
