@@ -80,6 +80,10 @@ def test_a_study_runs_every_entry_with_every_seed(done):
 
 def test_entries_are_compared_on_the_same_clients(done):
     (members, newcomers) = done.results["comparisons"]
+    assert [(c["role"], c["metric"], c["score"]) for c in (members, newcomers)] == [
+        ("member", "accuracy", "member.accuracy"),
+        ("newcomer", "accuracy", "newcomer.accuracy"),
+    ]
     assert (members["entry"], members["reference"]) == ("local", "fedavg")
     assert (members["pairs"], newcomers["pairs"]) == (6, 2), "(seed, client), not client"
     means = [entry["scores"]["member.accuracy"]["mean"] for entry in done.results["entries"]]

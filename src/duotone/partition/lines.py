@@ -12,14 +12,13 @@ from duotone.data.dataset import Array, Dataset
 from duotone.partition.describe import class_counts, class_shares, training_sizes
 from duotone.partition.partition import Partition, Rows
 from duotone.types import Role
+from duotone.words import ROLES
 
 MOST_LINES = 60
 """More clients than this are drawn by group, or only some of them are drawn."""
 
 EXAMPLE_CLIENTS = 10
 EXAMPLES_EACH = 8
-
-ROLES: tuple[Role, ...] = ("member", "newcomer")
 
 
 @dataclass(frozen=True, slots=True)

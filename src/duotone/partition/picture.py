@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError
-from duotone.partition.lines import EXAMPLES_EACH, ROLES, Example, Line, examples_of, lines_of
+from duotone.partition.lines import EXAMPLES_EACH, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Partition
 from duotone.types import Role
+from duotone.words import ROLES
 
 # Blue and vermilion of Okabe and Ito: told apart with any colour vision, and in grey by lightness.
 INK = {"member": "#0072B2", "newcomer": "#D55E00"}

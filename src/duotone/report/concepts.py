@@ -11,12 +11,13 @@ import plotly.graph_objects as go
 import polars as pl
 
 from duotone.measures.inks import PART, faded, figure, natural
-from duotone.partition.lines import MOST_LINES, ROLES, Line
+from duotone.partition.lines import MOST_LINES, Line
 from duotone.report.holdings import partition_figure
 from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
 from duotone.report.pictures import stored_pictures
 from duotone.report.subject import Subject
 from duotone.runs.result_tables import PlainTable
+from duotone.words import ROLES
 
 _EACH = 10
 """Members and newcomers whose labels can be looked at one by one; the data has all of them."""

@@ -16,9 +16,10 @@ from duotone.data.dataset import Array
 from duotone.errors import DuotoneError, RunError
 from duotone.measures.inks import ROLE, bar_fill, dress, faded, natural, rules, short
 from duotone.partition.describe import class_shares
-from duotone.partition.lines import MOST_LINES, ROLES, Example, Line, examples_of, lines_of
+from duotone.partition.lines import MOST_LINES, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Population
 from duotone.runs import plan_population
+from duotone.words import ROLES
 
 
 @dataclass(frozen=True, slots=True)

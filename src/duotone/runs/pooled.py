@@ -32,6 +32,8 @@ from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
 from duotone.runs import Run
+from duotone.types import Role
+from duotone.words import ROLES
 
 NOT_IN_RESULTS = ("seed", "backend", "workers", "device")
 """Settings that make no other entry: the seed, and how a result is computed."""
@@ -155,7 +157,7 @@ def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str,
         "comparisons": _comparisons(with_runs, reference, metric) if metric else [],
         "mean_ranks": {
             f"{role}.{metric}": mean_ranks(_values(with_runs, role, metric), DIRECTIONS[metric])
-            for role in ("member", "newcomer")
+            for role in ROLES
             if metric
         },
     }
@@ -209,25 +211,27 @@ def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[
 def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[dict[str, Any]]:
     """Compare each entry with the reference; p is corrected for all that is compared here."""
     direction = DIRECTIONS[metric]
-    found: list[tuple[str, str, Comparison]] = []
-    for role in ("member", "newcomer"):
+    found: list[tuple[str, Role, Comparison]] = []
+    for role in ROLES:
         values = _values(entries, role, metric)
         for name, own in values.items():
             if name != reference:
                 comparison = compare_pairs(own, values.get(reference, {}), direction)
                 if comparison is not None:
-                    found.append((name, f"{role}.{metric}", comparison))
+                    found.append((name, role, comparison))
     corrected = holm([comparison.p for _, _, comparison in found])
     return [
         {
             "entry": name,
             "reference": reference,
-            "score": score,
+            "score": f"{role}.{metric}",
+            "role": role,
+            "metric": metric,
             **asdict(comparison),
             "corrected_p": p,
             "verdict": verdict(comparison, p, direction),
         }
-        for (name, score, comparison), p in zip(found, corrected, strict=True)
+        for (name, role, comparison), p in zip(found, corrected, strict=True)
     ]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from duotone.measures.metrics import is_share
-from duotone.words import RULES
+from duotone.words import ROLES, RULES
 
 NOTHING = "–"
 _SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}
@@ -66,7 +67,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
     """
     metric = str(results["headline"])
     shown = (metric,) if brief else _SHOWN[metric]
-    columns = [(role, name) for role in ("member", "newcomer") for name in shown]
+    columns = [(role, name) for role in ROLES for name in shown]
     searched = any(entry.get("chosen") for entry in results["entries"])
     rows: list[tuple[str, ...]] = []
     for entry in results["entries"]:
@@ -129,7 +130,7 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
         rows.append(
             (
                 found["entry"],
-                f"{found['score'].partition('.')[0]}s",
+                f"{found['role']}s",
                 number_text(difference["mean"], metric, sign="+"),
                 NOTHING
                 if ends[0] is None
@@ -140,10 +141,10 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
             )
         )
     ranks = "; ".join(
-        f"{score.partition('.')[0]}s "
+        f"{role}s "
         + " · ".join(f"{name} {rank:.2f}" for name, rank in sorted(found.items(), key=_second))
-        for score, found in results["mean_ranks"].items()
-        if found
+        for role in ROLES
+        if (found := results["mean_ranks"].get(f"{role}.{metric}"))
     )
     return PlainTable(
         f"Against {results['reference']}",
@@ -173,39 +174,36 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def curve_order(points: Iterable[str]) -> list[str]:
-    """Return the points of a newcomer curve in their order.
+def curve_points(scores: Iterable[str], metric: str) -> dict[str, str]:
+    """Return the scores of the newcomers' curve by its points, in their order.
 
-    >>> curve_order({"all", "20", "5", "unlabelled"})
-    ['5', '20', 'all', 'unlabelled']
+    >>> curve_points(["member.mse", "newcomer.mse@all", "newcomer.mse@20", "newcomer.mse@5"], "mse")
+    {'5': 'newcomer.mse@5', '20': 'newcomer.mse@20', 'all': 'newcomer.mse@all'}
     """
-    return sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+    prefix = f"newcomer.{metric}@"
+    points = {name.removeprefix(prefix) for name in scores if name.startswith(prefix)}
+    ordered = sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+    return {point: prefix + point for point in ordered}
 
 
 def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
     """Return how newcomers fare by what they are given; ``None`` if that was not measured."""
     metric = str(results["headline"])
-    prefix = f"newcomer.{metric}@"
-    points = {
-        name.removeprefix(prefix)
-        for entry in results["entries"]
-        for name in entry["scores"]
-        if name.startswith(prefix)
-    }
+    scores = [entry["scores"] for entry in results["entries"]]
+    points = curve_points(chain.from_iterable(scores), metric)
     if not points:
         return None
-    ordered = curve_order(points)
     rows = tuple(
         (
             str(entry["name"]),
-            *(_cell(entry["scores"].get(prefix + point), metric, True) for point in ordered),
+            *(_cell(entry["scores"].get(name), metric, True) for name in points.values()),
         )
         for entry in results["entries"]
     )
     unit = " %" if metric == "accuracy" else ""
     return PlainTable(
         f"Newcomers {metric}{unit} by the samples they are given",
-        ("entry", *(f">{point}" for point in ordered)),
+        ("entry", *(f">{point}" for point in points)),
         rows,
         "Labelled samples per newcomer; unlabelled: all inputs, no label.",
     )

@@ -24,6 +24,7 @@ from duotone.runs.execute import stop_requests
 from duotone.runs.result_tables import choice_text
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
+from duotone.words import ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def is_finished(path: Path) -> bool:
 def headline_of(run: Run) -> dict[str, float]:
     """Return the mean headline metric of a finished run's members and newcomers."""
     metric, scores = run.summary["headline"], run.summary["scores"]
-    names = (f"member.{metric}", f"newcomer.{metric}")
+    names = [f"{role}.{metric}" for role in ROLES]
     return {name: scores[name]["value"] for name in names if name in scores}
 
 

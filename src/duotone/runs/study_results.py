@@ -11,7 +11,7 @@ from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
 from duotone.runs.result_files import read_json, write_json
-from duotone.runs.result_tables import result_tables, settings_tables
+from duotone.runs.result_tables import curve_points, result_tables, settings_tables
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
 
 
@@ -72,15 +72,11 @@ def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, A
     configs = [(records[e.name].chosen or e.choices[0]).config for e in plan.entries]
     identities = [identity(config) for config in configs]
     differ = set(differing(identities))
-    prefix = f"newcomer.{pooled['headline']}@"
     for entry, own, found in zip(plan.entries, identities, pooled["entries"], strict=True):
         found["settings"] = {name: value for name, value in own.items() if name in differ}
         found |= _entry_facts(plan, entry, records[entry.name])
-        found["curve"] = {
-            name.removeprefix(prefix): score
-            for name, score in found["scores"].items()
-            if name.startswith(prefix)
-        }
+        points = curve_points(found["scores"], pooled["headline"])
+        found["curve"] = {point: found["scores"][name] for point, name in points.items()}
     return {
         "title": plan.config.title,
         "complete": sum(record.done for record in records.values()) == plan.total,
