@@ -20,6 +20,7 @@ Params: TypeAlias = Mapping[str, Tensor]
 """Flat, named, detached tensors: parameters and buffers alike."""
 
 Role: TypeAlias = Literal["member", "newcomer"]
+ROLES: tuple[Role, Role] = ("member", "newcomer")
 Split: TypeAlias = Literal["train", "val", "test"]
 NewcomerRule: TypeAlias = Literal["zero-shot", "label-free", "few-shot"]
 Task: TypeAlias = Literal["classes", "regression"]

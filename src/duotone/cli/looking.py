@@ -19,7 +19,6 @@ from duotone.cli.app import (
     talk,
 )
 from duotone.cli.printing import results_table, table, value_text
-from duotone.words import ROLES
 
 if TYPE_CHECKING:
     from duotone.runs import Run
@@ -39,6 +38,7 @@ def runs(
     """
     from duotone.errors import RunError
     from duotone.runs import Run, list_runs
+    from duotone.types import ROLES
 
     found: list[dict[str, Any]] = []
     for item in list_runs(folder):

@@ -14,7 +14,7 @@ from rich.text import Text
 from duotone.measures.metrics import DIRECTIONS, is_share
 from duotone.runs import Plan, RunFolder
 from duotone.runs import Progress as RunProgress
-from duotone.words import ROLES
+from duotone.types import ROLES
 
 
 def score_text(scores: Mapping[str, float]) -> str:

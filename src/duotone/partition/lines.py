@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from duotone.data.dataset import Array, Dataset
 from duotone.partition.describe import class_counts, class_shares, training_sizes
 from duotone.partition.partition import Partition, Rows
-from duotone.types import Role
-from duotone.words import ROLES
+from duotone.types import ROLES, Role
 
 MOST_LINES = 60
 """More clients than this are drawn by group, or only some of them are drawn."""

@@ -17,8 +17,7 @@ from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError
 from duotone.partition.lines import EXAMPLES_EACH, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Partition
-from duotone.types import Role
-from duotone.words import ROLES
+from duotone.types import ROLES, Role
 
 # Blue and vermilion of Okabe and Ito: told apart with any colour vision, and in grey by lightness.
 INK = {"member": "#0072B2", "newcomer": "#D55E00"}

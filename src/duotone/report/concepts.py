@@ -17,7 +17,7 @@ from duotone.report.page import Block, Grid, Note, Panel, Picture, Section, View
 from duotone.report.pictures import stored_pictures
 from duotone.report.subject import Subject
 from duotone.runs.result_tables import PlainTable
-from duotone.words import ROLES
+from duotone.types import ROLES
 
 _EACH = 10
 """Members and newcomers whose labels can be looked at one by one; the data has all of them."""

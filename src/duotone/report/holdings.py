@@ -19,7 +19,7 @@ from duotone.partition.describe import class_shares
 from duotone.partition.lines import MOST_LINES, Example, Line, examples_of, lines_of
 from duotone.partition.partition import Population
 from duotone.runs import plan_population
-from duotone.words import ROLES
+from duotone.types import ROLES
 
 
 @dataclass(frozen=True, slots=True)

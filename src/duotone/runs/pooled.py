@@ -32,8 +32,7 @@ from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
 from duotone.runs import Run
-from duotone.types import Role
-from duotone.words import ROLES
+from duotone.types import ROLES, Role
 
 NOT_IN_RESULTS = ("seed", "backend", "workers", "device")
 """Settings that make no other entry: the seed, and how a result is computed."""

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from duotone.measures.metrics import is_share
-from duotone.words import ROLES, RULES
+from duotone.types import ROLES
+from duotone.words import RULES
 
 NOTHING = "–"
 _SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}

@@ -24,7 +24,7 @@ from duotone.runs.execute import stop_requests
 from duotone.runs.result_tables import choice_text
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
-from duotone.words import ROLES
+from duotone.types import ROLES
 
 
 @dataclass(frozen=True, slots=True)
