@@ -7,14 +7,8 @@ import pytest
 
 from duotone.data.dataset import Dataset
 from duotone.errors import DataError
-from duotone.partition import (
-    Holding,
-    Partition,
-    Population,
-    build_partition,
-    build_population,
-    styled_population,
-)
+from duotone.partition import Holding, Partition, Population, build_partition, build_population
+from duotone.partition.build import styled_population
 
 
 def images(rows: int = 200, classes: int = 4) -> Dataset:

@@ -11,9 +11,11 @@ import typer
 
 from duotone.cli.app import (
     OUTPUT,
-    REFERENCE_HELP,
+    AnywayOption,
     JsonOption,
     QuietOption,
+    ReferenceOption,
+    RunsArgument,
     app,
     remark,
     show,
@@ -100,14 +102,9 @@ def _show_runs(plan: StudyPlan, as_json: bool, quiet: bool) -> None:
 
 @app.command()
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
-    reference: Annotated[
-        str | None,
-        typer.Option(help=REFERENCE_HELP),
-    ] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
-    ] = False,
+    runs: RunsArgument,
+    reference: ReferenceOption = None,
+    anyway: AnywayOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

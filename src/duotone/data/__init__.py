@@ -23,31 +23,19 @@ from duotone.data.dataset import Dataset
 from duotone.data.folders import read_folder
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
-from duotone.data.styles import (
-    STYLE_SETS,
-    apply_styles,
-    check_style_set,
-    styles_of,
-    styles_of_role,
-)
 from duotone.errors import DataError
 from duotone.registry import Registry
 
 __all__ = [
     "DATASETS",
-    "STYLE_SETS",
     "Dataset",
     "DatasetSummary",
-    "apply_styles",
-    "check_style_set",
     "dataset_from_mapping",
     "describe_datasets",
     "import_dataset",
     "lasting_name",
     "load_dataset",
     "save_dataset",
-    "styles_of",
-    "styles_of_role",
 ]
 
 DATASETS = Registry(

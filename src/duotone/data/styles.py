@@ -66,15 +66,15 @@ def styles_of_role(style_set: str, role: Role) -> tuple[str, ...]:
     return own or styles[1:] + styles[:1]
 
 
-def check_style_set(style_set: str, dataset: Dataset) -> None:
-    """Check that the samples of a data set can have the styles of a set.
+def checked_style_set(style_set: str, dataset: Dataset | None) -> str:
+    """Return the name of a style set, if it is known and the samples, if given, can have it.
 
     Raises:
         UnknownNameError: There is no such style set.
-        DataError: They cannot: they are a table, too small, grey, or have such factors already.
+        DataError: The samples are a table, too small, grey, or have factors of these names.
     """
-    if not styles_of(style_set):
-        return
+    if not styles_of(style_set) or dataset is None:
+        return style_set
     definition = _DEFINITIONS[style_set]
     if dataset.x.dtype != np.uint8:
         raise DataError(
@@ -98,6 +98,7 @@ def check_style_set(style_set: str, dataset: Dataset) -> None:
                 f"The style {style_set!r} records a factor {factor!r}, but {dataset.name!r} has "
                 "one of this name already; use another style or other data."
             )
+    return style_set
 
 
 def apply_styles(
@@ -128,8 +129,7 @@ def apply_styles(
         UnknownNameError: There is no such style set.
         DataError: The samples cannot have it, or the numbers do not fit.
     """
-    check_style_set(style_set, dataset)
-    if style_set == "none":
+    if checked_style_set(style_set, dataset) == "none":
         return dataset
     _check_numbers(style_of_row, style_set, dataset)
     definition = _DEFINITIONS[style_set]

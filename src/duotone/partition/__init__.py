@@ -4,12 +4,7 @@ Numbers about a partition are in :mod:`duotone.partition.describe`, its picture 
 :mod:`duotone.partition.picture`.
 """
 
-from duotone.partition.build import (
-    build_partition,
-    build_population,
-    resolve_settings,
-    styled_population,
-)
+from duotone.partition.build import build_partition, build_population, resolve_settings
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
 
@@ -24,5 +19,4 @@ __all__ = [
     "build_partition",
     "build_population",
     "resolve_settings",
-    "styled_population",
 ]

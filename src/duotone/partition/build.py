@@ -79,18 +79,10 @@ def build_population(
     *,
     seed: int,
 ) -> Population:
-    """Deal out a data set and give each client its style.
+    """Deal out a data set, see :func:`build_partition`, and give each client a style of a set.
 
-    The members take the styles of the set in turn, in their order, and so do the newcomers. The
-    style becomes the client's group; where there are several groups already, it is added to their
-    names.
-
-    Args:
-        dataset: What to deal out.
-        scheme: The name of the scheme.
-        config: Its settings, see :func:`build_partition`.
-        style_set: A name in :data:`duotone.data.STYLE_SETS`.
-        seed: The seed of the run.
+    The members take the styles in turn, in their order, and so do the newcomers. The style becomes
+    the client's group; where there are several groups already, it is added to their names.
 
     Raises:
         ConfigError: The settings are wrong, or there is no such style set.

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from duotone.config import NAME_OF_TABLE, RunConfig, sifted
-from duotone.data import check_style_set, dataset_from_mapping, load_dataset, styles_of
+from duotone.data import dataset_from_mapping, load_dataset
 from duotone.data.dataset import Dataset
+from duotone.data.styles import checked_style_set
 from duotone.errors import ConfigError, Problems
 from duotone.partition import (
     PartitionSettings,
@@ -60,7 +61,9 @@ class Draft:
             self.dataset = problems.checked(lambda: _dataset(data))
         elif "data" not in wrong:
             self.dataset = problems.checked(lambda: _named_dataset(base.data))
-        self.style_set: str | None = problems.checked(lambda: _style_set(base.style, self.dataset))
+        self.style_set: str | None = problems.checked(
+            lambda: checked_style_set(base.style, self.dataset)
+        )
 
     def population(self, problems: Problems) -> Population | None:
         """Deal the samples out to clients; ``None`` if that cannot be done.
@@ -106,14 +109,6 @@ def check_not_object(what: str, name: object) -> None:
 def _named_dataset(name: str) -> Dataset:
     check_not_object("data", name)
     return load_dataset(name)
-
-
-def _style_set(name: str, dataset: Dataset | None) -> str:
-    """Return the name of a style set, if it is known and the samples can have it."""
-    styles_of(name)
-    if dataset is not None:
-        check_style_set(name, dataset)
-    return name
 
 
 def _check_quorum(quorum: int, drawn: int) -> None:

@@ -38,6 +38,7 @@ from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
 from duotone.measures.clients import Row
+from duotone.runs.new_folders import clear_half_made, free_place
 from duotone.runs.result_files import ResultFiles, read_json, write_json
 
 FORMAT = 1
@@ -75,14 +76,14 @@ class RunFolder(ResultFiles):
         Raises:
             RunError: ``out`` exists and is not empty.
         """
-        path = out or _free_name(config, str(facts["method"]))
+        path = out or free_place(config, str(facts["method"]))
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             is_run = (path / "run.json").is_file()
             hint = f", or continue it with: duotone resume {path}" if is_run else "."
             raise RunError(
                 f"{path} exists already and a run never overwrites; choose another --out{hint}"
             )
-        _clear_half_made(path.parent)
+        clear_half_made(path.parent)
         # A new folder appears with both its files at once: a kill leaves a run or nothing.
         made = path if path.exists() else path.with_name(f".{path.name}.{os.getpid()}")
         with disk_errors(path):
@@ -288,27 +289,6 @@ class RunFolder(ResultFiles):
             file.write(f"{stamp} {line}\n")
 
 
-def _clear_half_made(parent: Path) -> None:
-    """Remove folders whose making was cut short because their process was killed."""
-    for path in parent.glob(".*.*"):
-        pid = path.name.rpartition(".")[2]
-        if not pid.isdecimal() or path.is_symlink() or not path.is_dir() or _is_alive(int(pid)):
-            continue
-        made = {"config.toml", "config.toml.part", "run.json", "run.json.part"}
-        if {item.name for item in path.iterdir()} <= made:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it belongs to somebody else
-        pass
-    return True
-
-
 def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return in words which settings differ between two trees of them."""
     old, new = dict(flat(was)), dict(flat(now))
@@ -321,16 +301,6 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _value_text(value: Any) -> str:
     return "not set" if value is None else repr(value)
-
-
-def _free_name(config: RunConfig, method: str) -> Path:
-    stamp = datetime.now().strftime("%Y-%m-%d_%H%M")
-    data = Path(config.data.removeprefix("object:")).stem
-    name = f"{stamp}_{method}_{data}_seed{config.seed}"
-    path, number = Path("runs") / name, 2
-    while path.exists():
-        path, number = Path("runs") / f"{name}-{number}", number + 1
-    return path
 
 
 def list_runs(folder: Path) -> list[RunFolder]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from duotone.data import load_dataset
 from duotone.measures.judges import Judges, train_judges
-from duotone.partition import styled_population
+from duotone.partition.build import styled_population
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.runs.plan import Plan
 from duotone.seeding import stream

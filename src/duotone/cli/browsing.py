@@ -1,4 +1,4 @@
-"""Commands for before a run: methods, datasets, data import, partition, doctor."""
+"""Commands to look around before a run: methods, datasets, data import, partition, doctor."""
 
 from __future__ import annotations
 
