@@ -20,7 +20,7 @@ Values come from the defaults, then a file, then ``--set key=value``; the last o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -210,6 +210,15 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         both_tables = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merged(old, value) if both_tables else value  # type: ignore[arg-type]
     return result
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings by their dotted names; what is ``None`` is left out."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield prefix + key, value
 
 
 def parse_assignment(text: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from duotone.data import composed
+from duotone.data.canonical import read_dataset
 from duotone.data.composed import digits4, digits5
 from duotone.data.dataset import Dataset
-from duotone.data.files import read_dataset
 from duotone.errors import DataError
 
 WriteNpz = Callable[..., Path]

@@ -10,10 +10,10 @@ from duotone.data.dataset import Dataset
 from duotone.data.styles import (
     _DEFINITIONS,
     STYLE_FACTORS,
-    STYLES,
-    apply_style,
-    kinds_worn_by,
-    style_kinds,
+    STYLE_SETS,
+    apply_styles,
+    styles_of,
+    styles_of_role,
 )
 from duotone.errors import DataError, UnknownNameError
 
@@ -30,48 +30,48 @@ def noise(rows: int, *form: int) -> Dataset:
     return Dataset.from_arrays("noise", x[1:], y[1:], x[:1], y[:1])
 
 
-def styled(dataset: Dataset, style: str, kind: str, seed: int = 0) -> Dataset:
-    kinds = np.full(len(dataset), style_kinds(style).index(kind))
-    return apply_style(dataset, style, kinds, seed=seed)
+def styled(dataset: Dataset, style_set: str, style: str, seed: int = 0) -> Dataset:
+    numbers = np.full(len(dataset), styles_of(style_set).index(style))
+    return apply_styles(dataset, style_set, numbers, seed=seed)
 
 
-def test_kinds_are_numbered_in_this_order() -> None:
-    assert style_kinds("none") == ()
-    assert style_kinds("marks") == ("none", "sine-columns", "sine-rows", "ellipse")
-    assert style_kinds("padpaf4") == ("zoom-in", "zoom-out", "invert", "blur")
-    eight = (*style_kinds("padpaf4"), "left-right", "upside-down", "rotation", "brightness")
-    assert style_kinds("padpaf8") == eight
-    assert style_kinds("padpaf-new") == (*eight, "affine", "solarize", "erase")
-    assert len(style_kinds("padpaf10")) == 10
+def test_styles_are_numbered_in_this_order() -> None:
+    assert styles_of("none") == ()
+    assert styles_of("marks") == ("none", "sine-columns", "sine-rows", "ellipse")
+    assert styles_of("padpaf4") == ("zoom-in", "zoom-out", "invert", "blur")
+    eight = (*styles_of("padpaf4"), "left-right", "upside-down", "rotation", "brightness")
+    assert styles_of("padpaf8") == eight
+    assert styles_of("padpaf-new") == (*eight, "affine", "solarize", "erase")
+    assert len(styles_of("padpaf10")) == 10
 
 
-def test_newcomers_begin_with_the_second_look_or_have_looks_of_their_own() -> None:
-    assert kinds_worn_by("padpaf4", "member") == style_kinds("padpaf4")
-    assert kinds_worn_by("padpaf4", "newcomer") == ("zoom-out", "invert", "blur", "zoom-in")
-    assert kinds_worn_by("padpaf-new", "member") == style_kinds("padpaf8")
-    assert kinds_worn_by("padpaf-new", "newcomer") == ("affine", "solarize", "erase")
-    assert kinds_worn_by("none", "newcomer") == ()
+def test_newcomers_begin_with_the_second_style_or_have_styles_of_their_own() -> None:
+    assert styles_of_role("padpaf4", "member") == styles_of("padpaf4")
+    assert styles_of_role("padpaf4", "newcomer") == ("zoom-out", "invert", "blur", "zoom-in")
+    assert styles_of_role("padpaf-new", "member") == styles_of("padpaf8")
+    assert styles_of_role("padpaf-new", "newcomer") == ("affine", "solarize", "erase")
+    assert styles_of_role("none", "newcomer") == ()
 
 
-def test_every_style_is_defined() -> None:
-    assert ("none", *_DEFINITIONS) == STYLES
+def test_every_style_set_is_defined() -> None:
+    assert ("none", *_DEFINITIONS) == STYLE_SETS
 
 
-def test_an_unknown_style_is_met_with_the_nearest_one() -> None:
+def test_an_unknown_style_set_is_met_with_the_nearest_one() -> None:
     with pytest.raises(UnknownNameError, match=r"'mark'\. Did you mean 'marks'\?"):
-        style_kinds("mark")
+        styles_of("mark")
 
 
 def test_no_style_leaves_the_data_as_it_is() -> None:
     dataset = blank(3, 8, 8)
-    assert apply_style(dataset, "none", np.full(3, -1), seed=0) is dataset
+    assert apply_styles(dataset, "none", np.full(3, -1), seed=0) is dataset
 
 
 def test_given_data_is_not_changed() -> None:
     dataset = noise(6, 28, 28)
     before = dataset.fingerprint()
-    for style in ("marks", "padpaf4", "padpaf8", "padpaf-new"):
-        apply_style(dataset, style, np.arange(6) % 4, seed=0)
+    for style_set in ("marks", "padpaf4", "padpaf8", "padpaf-new"):
+        apply_styles(dataset, style_set, np.arange(6) % 4, seed=0)
     assert dataset.fingerprint() == before
     assert not dataset.factors
 
@@ -89,9 +89,9 @@ def test_sinusoid_passes_every_column_once_per_phase() -> None:
 
 
 def test_sinusoid_across_the_rows_is_the_other_one_with_axes_swapped() -> None:
-    kinds = np.full(5, 1)
-    columns = apply_style(blank(5, 28, 20), "marks", kinds, seed=3)
-    rows = apply_style(blank(5, 20, 28), "marks", kinds + 1, seed=3)
+    numbers = np.full(5, 1)
+    columns = apply_styles(blank(5, 28, 20), "marks", numbers, seed=3)
+    rows = apply_styles(blank(5, 20, 28), "marks", numbers + 1, seed=3)
     np.testing.assert_array_equal(rows.x, columns.x.swapaxes(1, 2))
 
 
@@ -112,13 +112,13 @@ def test_ellipse_has_the_right_axes_and_turn() -> None:
 @given(
     height=st.integers(8, 70),
     width=st.integers(8, 70),
-    kind=st.sampled_from(["sine-columns", "sine-rows", "ellipse"]),
+    style=st.sampled_from(["sine-columns", "sine-rows", "ellipse"]),
     seed=st.integers(0, 1000),
 )
 def test_marks_are_one_unbroken_line_inside_images_of_any_size(
-    height: int, width: int, kind: str, seed: int
+    height: int, width: int, style: str, seed: int
 ) -> None:
-    dataset = styled(blank(3, height, width, 3), "marks", kind, seed)
+    dataset = styled(blank(3, height, width, 3), "marks", style, seed)
     assert set(np.unique(dataset.x)) == {0, 255}
     np.testing.assert_array_equal(dataset.x[..., 0], dataset.x[..., 2])
     for image in dataset.x[..., 0]:
@@ -142,36 +142,38 @@ def test_phases_are_uniform_over_the_circle() -> None:
     assert np.abs(np.histogram(phase, 4, (0, 2 * np.pi))[0] - 1000).max() < 5 * 27
 
 
-def test_factors_of_marks_record_the_kind_and_have_a_phase_only_with_a_mark() -> None:
-    dataset = apply_style(blank(5, 8, 8), "marks", np.array([0, 1, 2, 3, -1]), seed=0)
+def test_factors_of_marks_record_the_style_and_have_a_phase_only_with_a_mark() -> None:
+    dataset = apply_styles(blank(5, 8, 8), "marks", np.array([0, 1, 2, 3, -1]), seed=0)
     assert dataset.factors["mark"].tolist() == [0, 1, 2, 3, -1]
     assert np.isnan(dataset.factors["phase"]).tolist() == [True, False, False, False, True]
     assert dataset.x[[0, 4]].max() == 0
 
 
-def test_factors_of_transforms_record_the_kind_and_have_a_width_only_with_blur() -> None:
-    dataset = apply_style(noise(5, 8, 8), "padpaf4", np.array([0, 1, 2, 3, -1]), seed=0)
+def test_factors_of_transforms_record_the_style_and_have_a_width_only_with_blur() -> None:
+    dataset = apply_styles(noise(5, 8, 8), "padpaf4", np.array([0, 1, 2, 3, -1]), seed=0)
     assert dataset.factors["style"].tolist() == [0, 1, 2, 3, -1]
     assert np.isnan(dataset.factors["blur"]).tolist() == [True, True, True, False, True]
     assert 1 <= dataset.factors["blur"][3] <= 2
     np.testing.assert_array_equal(dataset.x[4], noise(5, 8, 8).x[4])
 
 
-@pytest.mark.parametrize("style", STYLES[1:])
-def test_look_of_a_row_depends_on_seed_and_row_and_not_on_the_other_rows(style: str) -> None:
+@pytest.mark.parametrize("style_set", STYLE_SETS[1:])
+def test_the_style_of_a_row_depends_on_seed_and_row_alone(
+    style_set: str,
+) -> None:
     dataset = noise(40, 28, 28, 3)
-    everybody = np.arange(40) % len(style_kinds(style))
+    everybody = np.arange(40) % len(styles_of(style_set))
     alone = np.where(np.arange(40) == 7, everybody, -1)
-    one = apply_style(dataset, style, everybody, seed=1)
-    other = apply_style(dataset, style, alone, seed=1)
+    one = apply_styles(dataset, style_set, everybody, seed=1)
+    other = apply_styles(dataset, style_set, alone, seed=1)
     np.testing.assert_array_equal(one.x[7], other.x[7])
     np.testing.assert_array_equal(other.x[8], dataset.x[8])
-    assert apply_style(dataset, style, everybody, seed=2).fingerprint() != one.fingerprint()
-    assert apply_style(dataset, style, everybody, seed=1).fingerprint() == one.fingerprint()
+    assert apply_styles(dataset, style_set, everybody, seed=2).fingerprint() != one.fingerprint()
+    assert apply_styles(dataset, style_set, everybody, seed=1).fingerprint() == one.fingerprint()
 
 
 @pytest.mark.parametrize(
-    ("style", "kind", "ranges"),
+    ("style_set", "style", "ranges"),
     [
         ("padpaf8", "blur", {"blur": (0.1, 2)}),
         ("padpaf8", "rotation", {"rotation": (-40, 40)}),
@@ -182,11 +184,11 @@ def test_look_of_a_row_depends_on_seed_and_row_and_not_on_the_other_rows(style: 
         ("padpaf10", "tint", {"red": (0, 1), "green": (0, 1), "blue": (0, 1)}),
     ],
 )
-def test_true_amounts_of_a_look_are_recorded_and_no_others(
-    style: str, kind: str, ranges: dict[str, tuple[float, float]]
+def test_true_amounts_of_a_style_are_recorded_and_no_others(
+    style_set: str, style: str, ranges: dict[str, tuple[float, float]]
 ) -> None:
-    factors = dict(styled(noise(400, 8, 8, 3), style, kind).factors)
-    assert set(factors.pop("style")) == {style_kinds(style).index(kind)}
+    factors = dict(styled(noise(400, 8, 8, 3), style_set, style).factors)
+    assert set(factors.pop("style")) == {styles_of(style_set).index(style)}
     for name, values in factors.items():
         if name not in ranges:
             assert np.isnan(values).all()
@@ -216,46 +218,46 @@ def test_zoom_in_of_small_photographs_keeps_22_of_32_pixels() -> None:
     assert styled(dataset, "padpaf10", "zoom-in").x.min() == 0
 
 
-def test_grey_images_wear_no_style_that_changes_colours() -> None:
+def test_grey_images_get_no_style_that_changes_colours() -> None:
     with pytest.raises(DataError, match="changes colours, but the images of 'blank' are grey"):
-        apply_style(blank(2, 8, 8), "padpaf10", np.zeros(2, np.int64), seed=0)
+        apply_styles(blank(2, 8, 8), "padpaf10", np.zeros(2, np.int64), seed=0)
 
 
 @settings(deadline=None, max_examples=30)
 @given(
-    style=st.sampled_from(["padpaf4", "padpaf8", "padpaf-new", "padpaf10"]),
+    style_set=st.sampled_from(["padpaf4", "padpaf8", "padpaf-new", "padpaf10"]),
     height=st.integers(8, 40),
     width=st.integers(8, 40),
     channels=st.sampled_from([(), (1,), (3,)]),
 )
 def test_transforms_keep_the_form_of_the_images(
-    style: str, height: int, width: int, channels: tuple[int, ...]
+    style_set: str, height: int, width: int, channels: tuple[int, ...]
 ) -> None:
-    if style == "padpaf10":
+    if style_set == "padpaf10":
         channels = (3,)
-    kinds = np.arange(len(style_kinds(style)))
-    dataset = noise(len(kinds), height, width, *channels)
-    new = apply_style(dataset, style, kinds, seed=0)
+    numbers = np.arange(len(styles_of(style_set)))
+    dataset = noise(len(numbers), height, width, *channels)
+    new = apply_styles(dataset, style_set, numbers, seed=0)
     assert new.x.shape == dataset.x.shape
     assert new.x.dtype == np.uint8
 
 
-def test_a_table_wears_no_style() -> None:
+def test_a_table_gets_no_style() -> None:
     x, y = np.zeros((2, 9), np.float32), np.zeros(2, np.int64)
     table = Dataset.from_arrays("table", x, y, x, y)
     with pytest.raises(DataError, match="'table' is a table"):
-        apply_style(table, "marks", np.zeros(4, np.int64), seed=0)
+        apply_styles(table, "marks", np.zeros(4, np.int64), seed=0)
 
 
-def test_tiny_images_wear_no_style() -> None:
+def test_tiny_images_get_no_style() -> None:
     with pytest.raises(DataError, match="at least 8×8"):
-        apply_style(blank(2, 8, 7), "marks", np.zeros(2, np.int64), seed=0)
+        apply_styles(blank(2, 8, 7), "marks", np.zeros(2, np.int64), seed=0)
 
 
-@pytest.mark.parametrize("categorical", [[0, 4], [-2, 0], [0], [[0, 1]]])
-def test_kinds_that_do_not_exist_or_fit_are_refused(kinds: list[int]) -> None:
+@pytest.mark.parametrize("numbers", [[0, 4], [-2, 0], [0], [[0, 1]]])
+def test_numbers_that_do_not_exist_or_fit_are_refused(numbers: list[int]) -> None:
     with pytest.raises(DataError, match="a kind from -1 to 3 for each of the 2 rows"):
-        apply_style(blank(2, 8, 8), "marks", np.array(kinds), seed=0)
+        apply_styles(blank(2, 8, 8), "marks", np.array(numbers), seed=0)
 
 
 def test_a_style_is_not_put_over_itself() -> None:

@@ -14,12 +14,10 @@ from PIL import Image
 from torch import nn
 
 import duotone
-from duotone.data import style_kinds
 from duotone.errors import ConfigError, DataError, PartitionError, RunError, UnknownNameError
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
-from duotone.runs.draft import plan_population
 from duotone.runs.execute import stop_requests
 from duotone.runs.plan import model_name, part_sizes, plan_run
 from duotone.runs.pooled import identity
@@ -483,6 +481,15 @@ def test_all_wrong_settings_are_reported_at_once():
     assert text.startswith("8 settings are wrong")
 
 
+def test_a_style_that_samples_cannot_have_hides_no_other_problem():
+    wrong = {"style": "marks", "data": "planted-table", "sampled": 9, "model": "linear"}
+    with pytest.raises(ConfigError) as caught:
+        plan_run(small(**wrong))
+    style, sampled = caught.value.args
+    assert "'marks' is for images" in style
+    assert "only 3 members" in sampled
+
+
 def test_a_check_of_two_settings_is_left_out_if_one_of_them_was_not_taken():
     wrong = {"scheme": "iid", "min_train": "few", "max_train": 3, "max_test": 0}
     with pytest.raises(ConfigError) as caught:
@@ -661,25 +668,10 @@ def test_styles_give_clients_groups_and_factors(tmp_path):
     groups = dict(run.metrics.select("client", "group").unique().iter_rows())
     assert groups["0"] == groups["4"] == "none"
     assert groups["1"] == "sine-columns"
-    assert groups["5"] == "sine-columns", "the first newcomer does not get the plain look"
+    assert groups["5"] == "sine-columns", "the first newcomer does not get the plain style"
     latents = run.latents
     assert np.isnan(latents["factor_phase"][latents["group"] == "none"]).all()
     assert np.isfinite(latents["factor_phase"][latents["group"] != "none"]).all()
-
-
-def test_newcomers_wear_looks_that_no_member_has():
-    population = plan_population(
-        {
-            "data": "digits",
-            "style": "padpaf-new",
-            "partition": {"scheme": "iid", "clients": 14, "newcomers": 5, "max_train": 10},
-        }
-    )
-    partition = population.partition
-    worn = dict(zip(partition.clients, partition.groups, strict=True))
-    assert [worn[client] for client in partition.members] == [*style_kinds("padpaf8"), "zoom-in"]
-    new = ["affine", "solarize", "erase", "affine", "solarize"]
-    assert [worn[client] for client in partition.newcomers] == new
 
 
 def test_comparing_refuses_runs_on_other_data_or_partitions(finished, tmp_path):

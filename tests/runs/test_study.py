@@ -8,13 +8,12 @@ import pytest
 
 import duotone
 from duotone.errors import ConfigError, RunError, TrainingError
-from duotone.measures.panels import PlainTable
 from duotone.runs import Interrupted, RunFolder, load_run, study_plan
 from duotone.runs.compare import compare_entries, runs_below
 from duotone.runs.pooled import choose_reference, identity, pool, pooled_scores
+from duotone.runs.result_tables import PlainTable, comparison_table, curve_table, score_table
 from duotone.runs.study import Study, planned_runs, validation_score
 from duotone.runs.study_plan import plan_study, slug
-from duotone.runs.tables import comparison_table, curve_table, score_table
 
 SETTINGS = {
     "data": "mini-digits",
@@ -81,6 +80,10 @@ def test_a_study_runs_every_entry_with_every_seed(done):
 
 def test_entries_are_compared_on_the_same_clients(done):
     (members, newcomers) = done.results["comparisons"]
+    assert [(c["role"], c["metric"], c["score"]) for c in (members, newcomers)] == [
+        ("member", "accuracy", "member.accuracy"),
+        ("newcomer", "accuracy", "newcomer.accuracy"),
+    ]
     assert (members["entry"], members["reference"]) == ("local", "fedavg")
     assert (members["pairs"], newcomers["pairs"]) == (6, 2), "(seed, client), not client"
     means = [entry["scores"]["member.accuracy"]["mean"] for entry in done.results["entries"]]
@@ -401,8 +404,12 @@ def test_scores_are_pooled_over_the_seeds_that_have_them():
 
 
 def test_the_newcomer_curve_shows_every_point_that_was_measured():
-    points = {f"newcomer.accuracy@{p}": score(0.5) for p in ("all", "unlabelled", "20", "5", "0")}
-    some = {"newcomer.accuracy@0": score(0.25)}
+    def point(name, value):
+        return score(value, measure="curve", variant=name)
+
+    names = ("all", "unlabelled", "20", "5", "0")
+    points = {f"newcomer.accuracy@{name}": point(name, 0.5) for name in names}
+    some = {"newcomer.accuracy@0": point("0", 0.25)}
     results = {
         "headline": "accuracy",
         "entries": [

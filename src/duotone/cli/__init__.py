@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
-from duotone.cli import comparing, generating, looking, reporting, running
+from duotone.cli import browsing, comparing, demo, generating, looking, reporting, running
 from duotone.cli.app import Stopped, app
 from duotone.errors import DuotoneError
 
 __all__ = [
+    "browsing",
     "comparing",
+    "demo",
     "generating",
     "looking",
     "main",

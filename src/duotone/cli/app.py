@@ -151,7 +151,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 QuietOption = Annotated[
     bool, typer.Option("-q", "--quiet", help="Results alone: no progress, no remarks.")
 ]
-REFERENCE_HELP = (
-    "The entry the others are compared with; by default the study's, else fedavg, else the first."
-)
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunsArgument = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The entry the others are compared with; by default the study's, else fedavg, else "
+        "the first."
+    ),
+]
+AnywayOption = Annotated[
+    bool, typer.Option("--anyway", help="Also runs on different data or partitions, untested.")
+]

@@ -11,9 +11,11 @@ import typer
 
 from duotone.cli.app import (
     OUTPUT,
-    REFERENCE_HELP,
+    AnywayOption,
     JsonOption,
     QuietOption,
+    ReferenceOption,
+    RunsArgument,
     app,
     remark,
     show,
@@ -21,7 +23,7 @@ from duotone.cli.app import (
     show_path,
     talk,
 )
-from duotone.cli.tables import results_table, table
+from duotone.cli.printing import results_table, table
 
 if TYPE_CHECKING:
     from duotone.measures.panels import PlainTable
@@ -100,14 +102,9 @@ def _show_runs(plan: StudyPlan, as_json: bool, quiet: bool) -> None:
 
 @app.command()
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
-    reference: Annotated[
-        str | None,
-        typer.Option(help=REFERENCE_HELP),
-    ] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also runs on different data or partitions.")
-    ] = False,
+    runs: RunsArgument,
+    reference: ReferenceOption = None,
+    anyway: AnywayOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -153,7 +150,7 @@ def compare(
 
 
 def _show_results(results: Mapping[str, Any], quiet: bool) -> None:
-    from duotone.runs.tables import result_tables
+    from duotone.runs.result_tables import result_tables
 
     for found in result_tables(results, brief=True):
         _show_table(found, quiet)

@@ -58,9 +58,9 @@ def generate(
     """
     from duotone.errors import ConfigError
     from duotone.files import write_atomically
-    from duotone.runs.folder import tiles_png
     from duotone.runs.generate import contact_sheet
     from duotone.runs.generate import generate as draw
+    from duotone.runs.result_files import tiles_png
 
     made = draw(run, client, label=label, count=count, seed=seed)
     if made.x.ndim != 4:
@@ -160,8 +160,8 @@ def _write(out: Path, made: Restyled) -> None:
 
     from duotone.errors import ConfigError
     from duotone.files import write_atomically
-    from duotone.runs.folder import tiles_png
     from duotone.runs.restyle import pair_sheet
+    from duotone.runs.result_files import tiles_png
 
     if out.suffix == ".npz":
         buffer = io.BytesIO()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Mapping
+from itertools import product
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from duotone.measures.metrics import is_share
+from duotone.measures.metrics import DIRECTIONS, is_share
 from duotone.runs import Plan, RunFolder
 from duotone.runs import Progress as RunProgress
+from duotone.types import ROLES
 
 
-def score_text(scores: dict[str, float]) -> str:
+def score_text(scores: Mapping[str, float]) -> str:
     """Return scores in a few words: "members 91.2 % · newcomers 88.0 %"."""
     words: list[str] = []
-    for name, value in scores.items():
-        role, _, metric = name.partition(".")
-        shown = f"{value:.1%}".replace("%", " %") if is_share(metric) else f"{metric} {value:.4g}"
-        words.append(f"{role}s {shown}")
+    for role, metric in product(ROLES, DIRECTIONS):
+        value = scores.get(f"{role}.{metric}")
+        if value is not None:
+            percent = f"{value:.1%}".replace("%", " %")
+            words.append(f"{role}s {percent if is_share(metric) else f'{metric} {value:.4g}'}")
     return " · ".join(words)
 
 
@@ -36,14 +40,7 @@ class Display:
         self._console = console
         self._quiet = quiet
         self._live = console.is_terminal and not quiet
-        self._bar = Progress(
-            TextColumn("{task.description:<10}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]:<14}"),
-            TextColumn("{task.fields[scores]}"),
-            console=console,
-        )
+        self._bar = self._new_bar()
         self._task: TaskID | None = None
         self._begin = (0, 0.0)
         self._name = ""
@@ -55,17 +52,22 @@ class Display:
         done = self._committed
         return f"The run is saved up to round {done}." if done else "No round was complete yet."
 
-    def __enter__(self) -> Display:
+    def _new_bar(self) -> Progress:
+        return Progress(
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]:<14}"),
+            TextColumn("{task.fields[scores]}"),
+            console=self._console,
+        )
+
+    def __enter__(self) -> Self:
         if self._live:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._live:
             self._bar.stop()
 

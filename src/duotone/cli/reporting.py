@@ -9,9 +9,11 @@ import typer
 
 from duotone.cli.app import (
     OUTPUT,
-    REFERENCE_HELP,
+    AnywayOption,
     JsonOption,
     QuietOption,
+    ReferenceOption,
+    RunsArgument,
     app,
     show_json,
     show_path,
@@ -20,7 +22,7 @@ from duotone.cli.app import (
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")],
+    runs: RunsArgument,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -29,13 +31,8 @@ def report(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(help=REFERENCE_HELP),
-    ] = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also runs on different data or partitions, untested.")
-    ] = False,
+    reference: ReferenceOption = None,
+    anyway: AnywayOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -1,11 +1,10 @@
-"""Commands that train or read what was trained: run, resume, demo, align."""
+"""Commands that train or read what was trained: run, resume, align."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,111 +27,35 @@ from duotone.cli.app import (
     Stopped,
     StyleOption,
     app,
-    remark,
     show,
     show_json,
     show_path,
     talk,
 )
-from duotone.errors import ConfigError, Problems
+from duotone.cli.settings import described, gather, parse_seeds
+from duotone.errors import Problems
 
 if TYPE_CHECKING:
     from duotone.cli.progress import Display
     from duotone.runs import Plan, Run
 
 
-DEMO_STORY = (
-    "Five clients hold real handwritten digits. Each draws its own mark over them (nothing, a "
-    "wave across,\na wave down, an ellipse), has its own mix of digits, and labels for 300 of "
-    "them. Four train; one joins\nwhen training is over. The last method also learns from the "
-    "unlabelled images, and tells digit from mark.\n"
-)
-_CLASSIFIER: dict[str, Any] = {"model": "thesis-cnn-bn", "rounds": 10}
-DEMO_METHODS: dict[str, dict[str, Any]] = {
-    "local": _CLASSIFIER,
-    "fedavg": _CLASSIFIER,
-    "fedavg-ft": _CLASSIFIER,
-    "feddva": {
-        "rounds": 20,
-        "evaluate_every": 10,
-        "method": {"classify": "tune", "batch_size": 32, "newcomer_epochs": 5},
-    },
-}
-DEMO_SETTINGS: dict[str, Any] = {
-    "data": "digits",
-    "style": "marks",
-    "labels": 300,
-    "partition": {"scheme": "dirichlet", "clients": 5, "newcomers": 1, "alpha": 1.0},
-    "curve": [],
-    "latents": 150,
-}
-
-
-@app.command()
-def demo(
-    out: Annotated[
-        Path | None, typer.Option(help="Where the runs go; by default a new folder in ./runs.")
-    ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """See personalisation work: four methods on real digits, five clients, about two minutes.
-
-    Every client has its own mark drawn over its digits and its own mix of digits. Four clients
-    train; the fifth is a newcomer that joins when training is over.
-    """
-    from datetime import datetime
-
-    from duotone.config import merged
-    from duotone.report import write_report
-    from duotone.runs import plan_run
-
-    place = out or Path("runs") / f"demo_{datetime.now():%Y-%m-%d_%H%M%S}"
-    if not quiet:
-        talk().print(DEMO_STORY, soft_wrap=True)
-    finished: list[Run] = []
-    for method, settings in DEMO_METHODS.items():
-        plan = plan_run(merged(merged(DEMO_SETTINGS, settings), {"method": {"name": method}}))
-        finished += _execute_all([plan], place / method, quiet)
-    report = write_report(finished, place / "report.html")
-    if as_json:
-        content = [{"run": str(item.path), **item.summary} for item in finished]
-        show_json({"runs": content, "report": str(report)})
-        return
-    _show_results(finished, quiet)
-    remark("Every client is judged on its own test digits. ± is the spread over clients.", quiet)
-    show_path("Report", report, quiet)
-
-
-def gather(
-    config: Path | None,
-    given: Mapping[str, Any],
-    assignments: list[str] | None,
-    problems: Problems,
-) -> dict[str, Any]:
-    """Join settings from a file, from options and from --set; the last one wins.
-
-    Args:
-        config: The file.
-        given: What options say.
-        assignments: What --set says.
-        problems: Told what cannot be read.
-    """
-    from duotone.config import merged, parse_assignment, read_toml
-    from duotone.runs import with_tables
-
-    read = problems.checked(lambda: read_toml(config)) if config else None
-    values: dict[str, Any] = with_tables(read or {})
-    values = merged(values, {key: value for key, value in given.items() if value is not None})
-    for text in assignments or []:
-        values = merged(values, problems.checked(partial(parse_assignment, text)) or {})
-    return values
-
-
-def described(partition: str | None, clients: int | None) -> dict[str, Any] | None:
-    """Return the partition table that two options give."""
-    given = {"scheme": partition, "clients": clients}
-    return {key: value for key, value in given.items() if value is not None} or None
+RoundsOption = Annotated[int | None, typer.Option(help="Rounds.", rich_help_panel=FEDERATION)]
+SampledOption = Annotated[
+    int | None, typer.Option(help="Members drawn per round.", rich_help_panel=FEDERATION)
+]
+SeedsOption = Annotated[
+    str | None,
+    typer.Option(help="Repeat with these seeds, such as 0-2 or 0,3,5.", rich_help_panel=FEDERATION),
+]
+DeviceOption = Annotated[Device | None, typer.Option(rich_help_panel=FEDERATION)]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help="The run's folder; by default a new one in ./runs.", rich_help_panel=OUTPUT),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check and show everything, train nothing.")
+]
 
 
 @app.command()
@@ -143,29 +66,15 @@ def run(
     partition: PartitionOption = None,
     clients: ClientsOption = None,
     model: ModelOption = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds.", rich_help_panel=FEDERATION)] = None,
-    sampled: Annotated[
-        int | None, typer.Option(help="Members drawn per round.", rich_help_panel=FEDERATION)
-    ] = None,
+    rounds: RoundsOption = None,
+    sampled: SampledOption = None,
     seed: SeedOption = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="Repeat with these seeds, such as 0-2 or 0,3,5.", rich_help_panel=FEDERATION
-        ),
-    ] = None,
-    device: Annotated[Device | None, typer.Option(rich_help_panel=FEDERATION)] = None,
+    seeds: SeedsOption = None,
+    device: DeviceOption = None,
     assignments: SetOption = None,
     config: ConfigOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The run's folder; by default a new one in ./runs.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and show everything, train nothing.")
-    ] = False,
+    out: OutOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -204,35 +113,18 @@ def run(
     if dry_run:
         _show_plan(plans[0], as_json)
         return
-    finished = _execute_all(plans, out, quiet)
+    finished = execute_all(plans, out, quiet)
     if as_json:
-        content = [{"run": str(item.path), **item.summary} for item in finished]
+        content = [as_table(item) for item in finished]
         show_json(content if seeds else content[0])
         return
-    _show_results(finished, quiet)
+    show_results(finished, quiet)
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Turn "0-2" or "0,3,5" into numbers.
-
-    >>> parse_seeds("0-2,7")
-    [0, 1, 2, 7]
-    """
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            numbers.extend(range(int(first), int(last if dash else first) + 1))
-    except ValueError:
-        numbers = []
-    if not numbers or len(set(numbers)) != len(numbers):
-        raise ConfigError(f"--seeds takes different numbers such as 0-2 or 0,3,5. Got {text!r}.")
-    return numbers
-
-
-def _execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
+def execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
+    """Carry out planned runs one after the other; several share the folder ``out``."""
     from duotone.cli.progress import Display
-    from duotone.runs import Run, prepare
+    from duotone.runs import Run, execute, prepare
 
     finished: list[Run] = []
     with Display(talk(), quiet=quiet) as display:
@@ -240,17 +132,10 @@ def _execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
             several = out is not None and len(plans) > 1
             place = out / f"seed{plan.config.seed}" if out is not None and several else out
             folder = prepare(plan, place, command=["duotone", *sys.argv[1:]])
-            execute_or_stop(folder.path, plan, display)
+            with resumable(folder.path, display):
+                execute(folder, plan, [display])
             finished.append(Run(folder.path))
     return finished
-
-
-def execute_or_stop(path: Path, plan: Plan, display: Display) -> None:
-    """Carry out a run; when the user stops it, say how to go on and exit with 130."""
-    from duotone.runs import RunFolder, execute
-
-    with resumable(path, display):
-        execute(RunFolder(path), plan, [display])
 
 
 @contextmanager
@@ -268,8 +153,21 @@ def resumable(path: Path, display: Display) -> Iterator[None]:
         raise Stopped(f"Stopped at once. {display.saved} {again}") from None
 
 
-def _show_results(runs: list[Run], quiet: bool) -> None:
-    from duotone.cli.tables import results_table
+def as_table(run: Run) -> dict[str, Any]:
+    """Return a finished run for machines: its folder, and what its summary says."""
+    return {"run": str(run.path), **run.summary}
+
+
+def _show_finished(run: Run, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        show_json(as_table(run))
+    else:
+        show_results([run], quiet)
+
+
+def show_results(runs: list[Run], quiet: bool) -> None:
+    """Print one row of scores for each run, and where it is kept."""
+    from duotone.cli.printing import results_table
 
     several = len({item.config.seed for item in runs}) > 1
     names = [
@@ -315,10 +213,7 @@ def resume(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption = F
 
     with Display(talk(), quiet=quiet) as display, resumable(run, display):
         finished = resume_run(run, observers=[display])
-    if as_json:
-        show_json({"run": str(finished.path), **finished.summary})
-        return
-    _show_results([finished], quiet)
+    _show_finished(finished, as_json, quiet)
 
 
 @app.command()
@@ -355,7 +250,4 @@ def align(
 
     with Display(talk(), quiet=quiet) as display:
         finished = align_run(run, layer=layer, rank=rank, out=out, observers=[display])
-    if as_json:
-        show_json({"run": str(finished.path), **finished.summary})
-        return
-    _show_results([finished], quiet)
+    _show_finished(finished, as_json, quiet)

@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from typing import Self
 
-from rich.console import Console
 from rich.text import Text
 
 from duotone.cli.progress import Display, score_text
-from duotone.runs import Plan, Progress, RunFolder
+from duotone.runs import Plan, RunFolder
+from duotone.runs.result_tables import choice_text
 from duotone.runs.study import RunEnded
-from duotone.runs.tables import choice_text
 
 
-class StudyDisplay:
-    """Shows the progress of a study; use as a context manager.
+class StudyDisplay(Display):
+    """Shows the progress of a study and of its runs; use as a context manager."""
 
-    Args:
-        console: Where to write; people read it, so it is standard error.
-        quiet: Show nothing but what the user must know.
-    """
-
-    def __init__(self, console: Console, *, quiet: bool = False) -> None:
-        self._console = console
-        self._quiet = quiet
-        self._run = Display(console, quiet=quiet)
-
-    def __enter__(self) -> StudyDisplay:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._run.__exit__(kind, error, traceback)
+    def __enter__(self) -> Self:
+        return self  # each run starts a bar of its own
 
     def run_started(self, folder: RunFolder, plan: Plan, round: int) -> None:
-        """Open a display for this run alone, so that bars of finished runs do not pile up."""
-        self._run = Display(self._console, quiet=self._quiet)
-        self._run.__enter__()
-        self._run.run_started(folder, plan, round)
-
-    def round_committed(self, progress: Progress) -> None:
-        """Move the run's bar."""
-        self._run.round_committed(progress)
-
-    def message(self, line: str) -> None:
-        """Show a line the user should know."""
-        self._run.message(line)
+        """Start a new bar for this run, so that bars of finished runs do not pile up."""
+        self._bar = self._new_bar()
+        super().__enter__()
+        super().run_started(folder, plan, round)
 
     def run_ended(self, ended: RunEnded) -> None:
         """Say how a run ended, and how long the study will take."""
-        self._run.__exit__(None, None, None)
+        self.__exit__()
         name = " ".join(filter(None, [ended.entry, choice_text(ended.searched)]))
         line = f"[{ended.done}/{ended.total}] {name} seed {ended.seed}"
         if ended.error is not None:

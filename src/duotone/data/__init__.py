@@ -2,7 +2,7 @@
 
 A name in :data:`DATASETS` stands for a function that returns a :class:`Dataset`. Some are always
 there, because the samples come with a Python package or are made by a rule; the others need a file
-that the user brings, see :mod:`duotone.data.files`.
+that the user brings, see :mod:`duotone.data.canonical`.
 """
 
 from __future__ import annotations
@@ -11,30 +11,31 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from duotone.data.canonical import (
+    dataset_from_mapping,
+    file_of,
+    find_file,
+    read_dataset,
+    save_dataset,
+)
 from duotone.data.composed import DIGITS4
 from duotone.data.dataset import Dataset
-from duotone.data.files import dataset_from_mapping, file_of, find_file, read_dataset, save_dataset
 from duotone.data.folders import read_folder
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
-from duotone.data.styles import STYLES, apply_style, kinds_worn_by, style_kinds
 from duotone.errors import DataError
 from duotone.registry import Registry
 
 __all__ = [
     "DATASETS",
-    "STYLES",
     "Dataset",
     "DatasetSummary",
-    "apply_style",
     "dataset_from_mapping",
     "describe_datasets",
     "import_dataset",
-    "kinds_worn_by",
     "lasting_name",
     "load_dataset",
     "save_dataset",
-    "style_kinds",
 ]
 
 DATASETS = Registry(

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.canonical import read_arrays
 from duotone.data.dataset import Array, Dataset
-from duotone.data.files import read_arrays
 from duotone.data.folders import read_image
 from duotone.data.resize import resized
 from duotone.errors import DataError

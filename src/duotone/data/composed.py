@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.canonical import file_of, find_file, read_arrays, read_dataset
 from duotone.data.dataset import Array, Dataset
-from duotone.data.files import file_of, find_file, read_arrays, read_dataset
 from duotone.data.rendered import rendered_digits
 from duotone.data.resize import resized
 from duotone.data.sources import load_file

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.canonical import file_of, user_cache, write_arrays
 from duotone.data.celeba import read_celeba64
 from duotone.data.cifar import batch_contents, unpickle_batch
 from duotone.data.dataset import Array, Dataset
-from duotone.data.files import file_of, user_cache, write_arrays
 from duotone.data.folders import read_image
 from duotone.errors import DataError, UnknownNameError
 from duotone.registry import did_you_mean

@@ -7,9 +7,9 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.canonical import file_of, find_file, read_dataset, search_folders, user_cache
 from duotone.data.celeba import with_hair
 from duotone.data.dataset import Array, Dataset
-from duotone.data.files import file_of, find_file, read_dataset, search_folders, user_cache
 from duotone.data.readers import READERS
 from duotone.errors import DataError
 from duotone.seeding import stream

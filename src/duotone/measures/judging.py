@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from duotone.config import RunConfig
-from duotone.data import apply_style, load_dataset, style_kinds
+from duotone.data import load_dataset
 from duotone.federation.protocols import Decodes, Generates
 from duotone.measures.judges import Judges, train_judges
 from duotone.measures.measure import Scene
+from duotone.partition.build import styled_population
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import stream
 
@@ -39,39 +40,34 @@ def judges_of_made(scene: Scene) -> Judges:
 
 
 def dealt_anew(config: RunConfig, partition: Partition) -> Population | None:
-    """Return the members' samples dealt out anew, one client for each look that members wear.
+    """Return the members' samples dealt out anew, one client for each style that members have.
 
-    Judges that have only seen a label in some looks can read it in these alone; whether a model
+    Judges that have only seen a class in some styles can read it in these alone; whether a model
     draws it in another one they could not tell. ``None`` without a style, or if the samples cannot
-    be dressed again.
+    be had in another one.
     """
     if config.style == "none" or config.data.startswith("object:"):
         return None
-    kinds = style_kinds(config.style)
-    looks = sorted({look_of(partition, client) for client in partition.members})
-    dataset = load_dataset(config.data)
-    worn = np.full(len(dataset), -1, np.int64)
+    styles = sorted({style_of(partition, client) for client in partition.members})
     dealt: list[list[Rows]] = []
     rng = stream(config.seed, "judges", "looks")
     for split in ("train", "test"):
         rows = np.concatenate([getattr(partition[c], split) for c in partition.members])
-        parts = np.array_split(rng.permutation(rows), len(looks))
-        for look, part in zip(looks, parts, strict=True):
-            worn[part] = kinds.index(look)
-        dealt.append(parts)
+        dealt.append(np.array_split(rng.permutation(rows), len(styles)))
     nothing = np.zeros(0, np.int64)
     holdings = [
-        Holding(look, look, "member", train, nothing, test)
-        for look, train, test in zip(looks, *dealt, strict=True)
+        Holding(style, style, "member", train, nothing, test)
+        for style, train, test in zip(styles, *dealt, strict=True)
     ]
-    styled = apply_style(dataset, config.style, worn, seed=config.seed)
-    return Population(styled, Partition.from_holdings(holdings))
+    anew = Partition.from_holdings(holdings)
+    own = {style: style for style in styles}
+    return styled_population(load_dataset(config.data), anew, config.style, own, seed=config.seed)
 
 
 def judges_of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Judges:
     """Train judges on every class in every style, to be asked about the run's own clients."""
     found = train_judges(dealt, config.seed)
-    return found.asked_about({client: look_of(partition, client) for client in partition})
+    return found.asked_about({client: style_of(partition, client) for client in partition})
 
 
 def judges_of_newcomers(scene: Scene) -> Judges:
@@ -89,8 +85,8 @@ def judges_of_newcomers(scene: Scene) -> Judges:
     return train_judges(scene.population, scene.seed, everybody)
 
 
-def look_of(partition: Partition, client: str) -> str:
-    """Return the look a client wears, which ends the name of its group."""
+def style_of(partition: Partition, client: str) -> str:
+    """Return a client's style, which ends the name of its group."""
     return partition[client].group.rpartition("+")[2]
 
 

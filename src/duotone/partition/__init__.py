@@ -1,10 +1,10 @@
-"""Who holds what: schemes that deal out a data set, and the partition they make.
+"""Who holds what: schemes that deal out a data set, and the clients that come of it.
 
 Numbers about a partition are in :mod:`duotone.partition.describe`, its picture is drawn by
 :mod:`duotone.partition.picture`.
 """
 
-from duotone.partition.build import build_partition, resolve_settings
+from duotone.partition.build import build_partition, build_population, resolve_settings
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
 
@@ -17,5 +17,6 @@ __all__ = [
     "Scheme",
     "Share",
     "build_partition",
+    "build_population",
     "resolve_settings",
 ]

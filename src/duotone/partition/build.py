@@ -1,16 +1,21 @@
-"""From a data set and the name of a scheme to a partition: what all schemes have in common."""
+"""From a data set, the name of a scheme and a style set to the clients with their samples.
+
+What all schemes have in common is done here, and so is giving each client its style.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from duotone.config import validated
 from duotone.data.dataset import Dataset
+from duotone.data.styles import apply_styles, styles_of, styles_of_role
 from duotone.errors import ConfigError, PartitionError
-from duotone.partition.partition import Holding, Partition, Rows
+from duotone.partition.partition import SPLITS, Holding, Partition, Population, Rows
 from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
 from duotone.seeding import stream
 
@@ -64,6 +69,61 @@ def build_partition(
     shares = _draw(dataset, maker, config, seed)
     _check_once(maker, shares)
     return Partition.from_holdings([_holding(share, config, seed) for share in shares])
+
+
+def build_population(
+    dataset: Dataset,
+    scheme: str,
+    config: PartitionSettings | Mapping[str, Any],
+    style_set: str = "none",
+    *,
+    seed: int,
+) -> Population:
+    """Deal out a data set, see :func:`build_partition`, and give each client a style of a set.
+
+    The members take the styles in turn, in their order, and so do the newcomers. The style becomes
+    the client's group; where there are several groups already, it is added to their names.
+
+    Raises:
+        ConfigError: The settings are wrong, or there is no such style set.
+        PartitionError: This data cannot be dealt out in this way.
+        DataError: The samples cannot have these styles.
+    """
+    partition = build_partition(dataset, scheme, config, seed=seed)
+    if style_set == "none":
+        return Population(dataset, partition)
+    turns = {role: cycle(styles_of_role(style_set, role)) for role in set(partition.roles)}
+    styles = [next(turns[role]) for role in partition.roles]
+    groups = styles
+    if len(set(partition.groups)) > 1:
+        groups = [f"{group}+{style}" for group, style in zip(partition.groups, styles, strict=True)]
+    grouped = Partition(
+        partition.clients, groups, partition.roles, partition.rows, partition.offsets
+    )
+    style_of = dict(zip(partition.clients, styles, strict=True))
+    return styled_population(dataset, grouped, style_set, style_of, seed=seed)
+
+
+def styled_population(
+    dataset: Dataset,
+    partition: Partition,
+    style_set: str,
+    style_of: Mapping[str, str],
+    *,
+    seed: int,
+) -> Population:
+    """Return the clients of a partition, each with the style it is given in ``style_of``.
+
+    Raises:
+        UnknownNameError: There is no such style set.
+        DataError: The samples cannot have these styles.
+    """
+    numbers = {style: number for number, style in enumerate(styles_of(style_set))}
+    style_of_row = np.full(len(dataset), -1, np.int64)
+    for client, holding in partition.items():
+        for split in SPLITS:
+            style_of_row[getattr(holding, split)] = numbers[style_of[client]]
+    return Population(apply_styles(dataset, style_set, style_of_row, seed=seed), partition)
 
 
 def _draw(

@@ -41,8 +41,9 @@ class PartitionDescription:
             has a single class, the number of classes if all have them evenly. ``None`` for
             regression.
         groups: The groups in order of their first client.
-        table: Columns ``client, group, role, class, count``, one row for each class a client holds
-            training samples of; for regression one row per client, whose class is null.
+        table: Columns ``client, group, kind, class, count``, where kind is the role: one row for
+            each class a client holds training samples of. For regression there is one row per
+            client, whose class is null.
         fingerprint: Equal partitions, equal fingerprint.
     """
 

@@ -53,7 +53,7 @@ def draw_partition(dataset: Dataset, partition: Partition, path: Path) -> None:
     groups, only 60 of them are drawn.
 
     Raises:
-        ConfigError: The file cannot be written, or is of another role.
+        ConfigError: The file cannot be written, or has another ending.
     """
     if path.suffix not in FORMATS:
         raise ConfigError(f"A picture ends in {', '.join(FORMATS)}. Got {path.name!r}.")

@@ -24,7 +24,7 @@ SCHEMES = Registry(
     {
         "iid": "duotone.partition.labels:Iid",
         "dirichlet": "duotone.partition.labels:Dirichlet",
-        "groups": "duotone.partition.groups:Groups",
+        "groups": "duotone.partition.dirichlet_groups:Groups",
         "domains": "duotone.partition.features:Domains",
         "pathological": "duotone.partition.labels:Pathological",
         "quantity": "duotone.partition.labels:Quantity",

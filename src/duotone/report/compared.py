@@ -13,7 +13,7 @@ from duotone.report.page import Page
 from duotone.report.record import read_record
 from duotone.report.sections import command_text, verdict
 from duotone.runs.pooled import Entry, differing, identity, inequality
-from duotone.runs.tables import result_tables
+from duotone.runs.result_tables import result_tables
 from duotone.types import ROLES
 from duotone.words import RULES
 

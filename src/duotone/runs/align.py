@@ -17,18 +17,11 @@ from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.methods.concepts.aligned_layer import plain
 from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
-from duotone.runs import (
-    Run,
-    RunObserver,
-    execute,
-    given_again,
-    load_run,
-    plan_run,
-    prepare,
-)
+from duotone.runs import Plan, Run, RunObserver, execute, given_again, plan_run, prepare
 from duotone.runs.draft import Data
+from duotone.runs.generate import finished
 from duotone.runs.plan import Model
-from duotone.types import ServerState
+from duotone.types import Params, ServerState
 
 
 def align(
@@ -64,49 +57,15 @@ def align(
         RunError: The run is not finished, or its clients have parts of the model of their own.
         ConfigError: The model has no such layer.
     """
-    source = run if isinstance(run, Run) else load_run(run)
-    if source.status != "finished":
-        raise RunError(
-            f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
-        )
+    source = finished(run)
     values = given_again(source.folder, method=method, data=data, model=model, again="align")
     trained_as = method or METHODS.load(values["method"]["name"])
-    name = trained_as.name
-    rules = trained_as.rules(trained_as.Config(**_own_settings(values["method"])))
-    if rules != ("zero-shot",):
-        raise RunError(
-            f"{source.path}: clients of {name!r} change the model before they use it; align reads "
-            "models that all clients share. Train fedavg instead."
-        )
-    known = FedCDConfig.model_fields
-    trained = {key: value for key, value in values["method"].items() if key in known}
-    read = {"variant": "duotone", "complement": "oblique", "layer": layer, "rank": rank}
-    values["method"] = {**trained, **read, "name": FedCD.name}
+    settings = _settings_of_fedcd(source, trained_as, values["method"])
+    values["method"] = {**settings, "layer": layer, "rank": rank}
     plan = plan_run(values, data=data, model=model)
-    config, population, fedcd = plan.config, plan.population, plan.method
-    assert isinstance(fedcd, FedCD)
-    assert config.rounds is not None
-    before = before_first_round(
-        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-    )
     with source.folder.reading() as last:
-        given = plain(last.server().shared)
-        round, notes = last.round, last.notes
-    started = fedcd.start(before).shared
-    if given.keys() != plain(started).keys():
-        raise RunError(
-            f"{source.path}: clients of {name!r} have parts of the model of their own; align reads "
-            "models that all clients share."
-        )
-    server = ServerState({**started, **given})
-    info = replace(before, round=round)
-    log = AnswerLog()
-    with make_backend(fedcd, population, config, warnings.warn) as backend:
-        told = collect(fedcd, server, population, info, MemoryStates(), backend, log)
-    for client, reason in log.refused.items():
-        warnings.warn(f"Client {client!r} was left out: {reason}.", stacklevel=2)
-    server = fedcd.pool(server, told, info)
-
+        given, round, notes = plain(last.server().shared), last.round, last.notes
+    server = _aligned(source, trained_as, plan, given, round)
     place = Path(out) if out else source.path.with_name(f"{source.path.name}-aligned")
     folder = prepare(plan, place)
     folder.update_facts(aligned_from=str(source.path))
@@ -117,5 +76,49 @@ def align(
     return Run(folder.path)
 
 
-def _own_settings(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key != "name"}
+def _settings_of_fedcd(
+    source: Run, trained_as: type[Method], trained: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings with which FedCD reads a model that was trained by another method.
+
+    Raises:
+        RunError: Clients change the model before they use it.
+    """
+    own = {key: value for key, value in trained.items() if key != "name"}
+    if trained_as.rules(trained_as.Config(**own)) != ("zero-shot",):
+        raise RunError(
+            f"{source.path}: clients of {trained_as.name!r} change the model before they use it; "
+            "align reads models that all clients share. Train fedavg instead."
+        )
+    kept = {key: value for key, value in own.items() if key in FedCDConfig.model_fields}
+    return {**kept, "variant": "duotone", "complement": "oblique", "name": FedCD.name}
+
+
+def _aligned(
+    source: Run, trained_as: type[Method], plan: Plan, given: Params, round: int
+) -> ServerState:
+    """Return the server of FedCD around a trained model, with what it collects from members.
+
+    Raises:
+        RunError: Clients have parts of the model of their own.
+    """
+    config, population, fedcd = plan.config, plan.population, plan.method
+    assert isinstance(fedcd, FedCD)
+    assert config.rounds is not None
+    before = before_first_round(
+        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+    )
+    started = fedcd.start(before).shared
+    if given.keys() != plain(started).keys():
+        raise RunError(
+            f"{source.path}: clients of {trained_as.name!r} have parts of the model of their own; "
+            "align reads models that all clients share."
+        )
+    server = ServerState({**started, **given})
+    info = replace(before, round=round)
+    log = AnswerLog()
+    with make_backend(fedcd, population, config, warnings.warn) as backend:
+        told = collect(fedcd, server, population, info, MemoryStates(), backend, log)
+    for client, reason in log.refused.items():
+        warnings.warn(f"Client {client!r} was left out: {reason}.", stacklevel=3)
+    return fedcd.pool(server, told, info)

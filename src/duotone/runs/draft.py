@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import cycle
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from duotone.config import NAME_OF_TABLE, RunConfig, sifted
-from duotone.data import (
-    apply_style,
-    dataset_from_mapping,
-    kinds_worn_by,
-    load_dataset,
-    style_kinds,
-)
+from duotone.data import dataset_from_mapping, load_dataset
 from duotone.data.dataset import Dataset
+from duotone.data.styles import checked_style_set
 from duotone.errors import ConfigError, Problems
 from duotone.partition import (
-    Partition,
     PartitionSettings,
     Population,
-    build_partition,
+    build_population,
     resolve_settings,
 )
 
@@ -65,32 +56,32 @@ class Draft:
         self.holding: PartitionSettings | None = problems.checked(
             lambda: resolve_settings(self.scheme, values["partition"])
         )
-        self.looks: tuple[str, ...] | None = problems.checked(lambda: style_kinds(base.style))
         self.dataset: Any = None
         if data is not None:
             self.dataset = problems.checked(lambda: _dataset(data))
         elif "data" not in wrong:
             self.dataset = problems.checked(lambda: _named_dataset(base.data))
+        self.style_set: str | None = problems.checked(
+            lambda: checked_style_set(base.style, self.dataset)
+        )
 
     def population(self, problems: Problems) -> Population | None:
-        """Deal the samples out and dress the clients; ``None`` if something is wrong."""
+        """Deal the samples out to clients; ``None`` if that cannot be done.
+
+        With a wrong style set they have no style, so that everything else can be checked.
+        """
         base, holding, dataset = self.base, self.holding, self.dataset
         if dataset is None or holding is None:
             return None
-        partition: Partition | None = problems.checked(
-            lambda: build_partition(dataset, self.scheme, holding, seed=base.seed)
+        style_set = self.style_set or "none"
+        population: Population | None = problems.checked(
+            lambda: build_population(dataset, self.scheme, holding, style_set, seed=base.seed)
         )
-        if partition is None:
-            return None
-        problems.checked(lambda: _check_sampled(base.sampled, len(partition.members)))
-        drawn = base.sampled or min(10, len(partition.members))
-        problems.checked(lambda: _check_quorum(base.quorum, drawn))
-        if self.looks is None:
-            return None
-        dressed: Population | None = problems.checked(
-            lambda: _population(dataset, partition, base.style, base.seed)
-        )
-        return dressed
+        if population is not None:
+            members = len(population.partition.members)
+            problems.checked(lambda: _check_sampled(base.sampled, members))
+            problems.checked(lambda: _check_quorum(base.quorum, base.sampled or min(10, members)))
+        return population
 
 
 def with_tables(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,25 +133,3 @@ def _dataset(given: Data) -> Dataset:
             f"duotone Dataset. Got a {type(given).__name__}."
         )
     return dataset_from_mapping("arrays", given)
-
-
-def _population(dataset: Dataset, partition: Partition, style: str, seed: int) -> Population:
-    """Dress the clients: the style of a client is fixed by its place among those of its role."""
-    if style == "none":
-        return Population(dataset, partition)
-    kinds = style_kinds(style)
-    worn = np.full(len(dataset), -1, np.int64)
-    groups: list[str] = []
-    turns = {role: cycle(kinds_worn_by(style, role)) for role in set(partition.roles)}
-    several = len(set(partition.groups)) > 1
-    for client in partition:
-        holding = partition[client]
-        look = next(turns[holding.role])
-        for rows in (holding.train, holding.val, holding.test):
-            worn[rows] = kinds.index(look)
-        groups.append(f"{holding.group}+{look}" if several else look)
-    styled = apply_style(dataset, style, worn, seed=seed)
-    dressed = Partition(
-        partition.clients, groups, partition.roles, partition.rows, partition.offsets
-    )
-    return Population(styled, dressed)

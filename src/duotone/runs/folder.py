@@ -20,31 +20,26 @@ Reading changes nothing. What is written, cut or removed is so by the holder of 
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from filelock import FileLock, Timeout
-from PIL import Image
 
-from duotone.config import RunConfig, read_toml, validated, write_toml
-from duotone.data.dataset import Array
+from duotone.config import RunConfig, flat, read_toml, validated, write_toml
 from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
 from duotone.measures.measure import Row
-from duotone.measures.sheet import Images, Sheet
+from duotone.runs.new_folders import clear_half_made, free_place
+from duotone.runs.result_files import ResultFiles, read_json, write_json
 
 FORMAT = 1
 _FREE = ("data", "backend", "workers")
@@ -64,11 +59,10 @@ COLUMNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(ResultFiles):
     """The files of one run."""
 
-    path: Path
+    __slots__ = ()
 
     @classmethod
     def create(cls, config: RunConfig, facts: Mapping[str, Any], out: Path | None) -> RunFolder:
@@ -82,14 +76,14 @@ class RunFolder:
         Raises:
             RunError: ``out`` exists and is not empty.
         """
-        path = out or _free_name(config, str(facts["method"]))
+        path = out or free_place(config, str(facts["method"]))
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             is_run = (path / "run.json").is_file()
             hint = f", or continue it with: duotone resume {path}" if is_run else "."
             raise RunError(
                 f"{path} exists already and a run never overwrites; choose another --out{hint}"
             )
-        _clear_half_made(path.parent)
+        clear_half_made(path.parent)
         # A new folder appears with both its files at once: a kill leaves a run or nothing.
         made = path if path.exists() else path.with_name(f".{path.name}.{os.getpid()}")
         with disk_errors(path):
@@ -123,12 +117,11 @@ class RunFolder:
 
     def facts(self) -> dict[str, Any]:
         """Return what ``run.json`` says."""
-        return self._json("run.json")
+        return read_json(self.path / "run.json")
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
         """Replace ``run.json``."""
-        content = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(self.path / "run.json", content.encode())
+        write_json(self.path / "run.json", facts)
 
     def update_facts(self, **changes: Any) -> None:
         """Change some facts in ``run.json``."""
@@ -289,162 +282,25 @@ class RunFolder:
         except pl.exceptions.PolarsError as error:
             raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
 
-    def summary(self) -> dict[str, Any]:
-        """Return the scores of a finished run.
-
-        Raises:
-            RunError: The run has not finished.
-        """
-        if not (self.path / "summary.json").exists():
-            raise RunError(
-                f"{self.path} has no summary yet; finish it with: duotone resume {self.path}"
-            )
-        return self._json("summary.json")
-
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write the scores."""
-        content = json.dumps(summary, indent=2) + "\n"
-        write_atomically(self.path / "summary.json", content.encode())
-
-    def write_table(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write the details that a measure found."""
-        write_atomically(
-            self.path / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode()
-        )
-
-    def table(self, name: str) -> dict[str, Any] | None:
-        """Return the details that a measure found; ``None`` if it left none.
-
-        Raises:
-            RunError: The file is damaged.
-        """
-        file = f"{name}.json"
-        return self._json(file) if (self.path / file).exists() else None
-
-    def write_samples(self, tiles: Images, heads: tuple[int, int]) -> None:
-        """Replace ``samples.png``."""
-        write_atomically(self.path / "samples.png", tiles_png(tiles, heads))
-
-    def write_sheets(self, sheets: Sequence[Sheet]) -> None:
-        """Write all pictures into ``figures``, with a list that says what each of them shows."""
-        if not sheets:
-            return
-        place = self.path / "figures"
-        with disk_errors(place):
-            place.mkdir(exist_ok=True)
-        told: list[dict[str, str]] = []
-        for sheet in sheets:
-            write_atomically(place / f"{sheet.name}.png", tiles_png(sheet.tiles, sheet.heads))
-            facts = {key: getattr(sheet, key) for key in ("title", "caption", "mislead", "section")}
-            told.append({"file": f"{sheet.name}.png", **facts})
-        content = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(place / "figures.json", content.encode())
-
-    def write_latents(self, arrays: Mapping[str, Array]) -> None:
-        """Write ``latents.npz``."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_atomically(self.path / "latents.npz", buffer.getvalue())
-
-    def latents(self) -> dict[str, Array]:
-        """Return the saved representations.
-
-        Raises:
-            RunError: There are none, or the file is damaged.
-        """
-        path = self.path / "latents.npz"
-        if not path.exists():
-            raise RunError(f"{self.path} holds no latents: the run has not finished, or latents=0.")
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return dict(arrays)
-        except Exception as error:  # zipfile and NumPy fail on damaged files in a dozen ways
-            raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
-
     def log(self, line: str) -> None:
         """Add a line to ``log.txt``."""
         stamp = datetime.now().astimezone().isoformat(timespec="seconds")
         with disk_errors(self.path), (self.path / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{stamp} {line}\n")
 
-    def _json(self, name: str) -> dict[str, Any]:
-        try:
-            content = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / name} is damaged and cannot be read: {error}.") from error
-        if not isinstance(content, dict):
-            raise RunError(f"{self.path / name} is damaged: it holds no table.")
-        return content
 
-
-def tiles_png(tiles: Images, heads: tuple[int, int] = (0, 0)) -> bytes:
-    """Return a grid of images as a PNG file: beside each other, originals a little apart.
-
-    Args:
-        tiles: The images, ``(rows, columns, height, width, channels)``.
-        heads: How many first rows and columns are originals.
-    """
-    rows, columns, height, width, channels = tiles.shape
-    zoom = max(1, round(56 / max(height, width)))
-
-    def starts(count: int, size: int, heads: int) -> list[int]:
-        return [
-            place * (size * zoom + 2) + (6 if place >= heads > 0 else 0) for place in range(count)
-        ]
-
-    tops, lefts = starts(rows, height, heads[0]), starts(columns, width, heads[1])
-    page = np.full((tops[-1] + height * zoom, lefts[-1] + width * zoom, channels), 255, np.uint8)
-    for top, row in zip(tops, tiles, strict=True):
-        for left, tile in zip(lefts, row, strict=True):
-            large = tile.repeat(zoom, axis=0).repeat(zoom, axis=1)
-            page[top : top + large.shape[0], left : left + large.shape[1]] = large
-    buffer = io.BytesIO()
-    Image.fromarray(page.squeeze(2) if channels == 1 else page).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
-
-
-def _clear_half_made(parent: Path) -> None:
-    """Remove folders whose making was cut short because their process was killed."""
-    for path in parent.glob(".*.*"):
-        pid = path.name.rpartition(".")[2]
-        if not pid.isdecimal() or path.is_symlink() or not path.is_dir() or _is_alive(int(pid)):
-            continue
-        made = {"config.toml", "config.toml.part", "run.json", "run.json.part"}
-        if {item.name for item in path.iterdir()} <= made:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it belongs to somebody else
-        pass
-    return True
-
-
-def _differences(was: Mapping[str, Any], now: Mapping[str, Any], under: str = "") -> list[str]:
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return in words which settings differ between two trees of them."""
-    found: list[str] = []
-    for key in sorted({*was, *now}):
-        name, old, new = f"{under}{key}", was.get(key), now.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += _differences(old, new, f"{name}.")
-        elif old != new:
-            texts = ["not set" if value is None else repr(value) for value in (old, new)]
-            found.append(f"{name} was {texts[0]} and is {texts[1]}")
-    return found
+    old, new = dict(flat(was)), dict(flat(now))
+    return [
+        f"{name} was {_value_text(old.get(name))} and is {_value_text(new.get(name))}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
 
 
-def _free_name(config: RunConfig, method: str) -> Path:
-    stamp = datetime.now().strftime("%Y-%m-%d_%H%M")
-    data = Path(config.data.removeprefix("object:")).stem
-    name = f"{stamp}_{method}_{data}_seed{config.seed}"
-    path, number = Path("runs") / name, 2
-    while path.exists():
-        path, number = Path("runs") / f"{name}-{number}", number + 1
-    return path
+def _value_text(value: Any) -> str:
+    return "not set" if value is None else repr(value)
 
 
 def list_runs(folder: Path) -> list[RunFolder]:

@@ -124,13 +124,23 @@ def open_finished(
     Raises:
         RunError: The run is not finished, or an object is missing.
     """
+    source = finished(run)
+    values = given_again(source.folder, method=method, data=data, model=model, again=again)
+    return source.path, plan_run(values, data=data, model=model)
+
+
+def finished(run: Run | str | Path) -> Run:
+    """Return a run that is finished.
+
+    Raises:
+        RunError: It is not.
+    """
     source = run if isinstance(run, Run) else load_run(run)
     if source.status != "finished":
         raise RunError(
             f"{source.path} is {source.status}; finish it first: duotone resume {source.path}"
         )
-    values = given_again(source.folder, method=method, data=data, model=model, again=again)
-    return source.path, plan_run(values, data=data, model=model)
+    return source
 
 
 def check_client(path: Path, population: Population, client: str) -> None:

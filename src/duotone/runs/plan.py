@@ -71,43 +71,26 @@ def plan_run(
         DataError: The data cannot be read, and nothing else is wrong.
     """
     problems = problems or Problems()
-    checked = problems.checked
     values = with_tables(values)
     draft = Draft(values, data, problems)
     base = draft.base
     given = values["method"].pop("name", None)
-    method_class = checked(lambda: _method(given))
-    settings: MethodSettings | None = None
-    if method_class is not None:
-        owner = f"the method {method_class.name!r}"
-        settings, wrong = sifted(
-            method_class.Config, values["method"], owner=owner, prefix="method."
-        )
-        problems.add(wrong.values())
-    device = checked(lambda: _device(base.device))
-    may_build = settings is not None
-    if method_class is not None and method_class.own_model is not None:
-        checked(lambda: _check_own(method_class.own_model, base.model if model is None else model))
-    elif model is None and base.model is not None:
-        model = checked(lambda: _model(base.model))
-        may_build = may_build and model is not None
+    method_class, settings = _method_and_settings(given, values["method"], problems)
+    device = problems.checked(lambda: _device(base.device))
+    model, is_usable = _given_model(method_class, model, base.model, problems)
     if settings is not None and base.newcomers != "auto":
-        checked(partial(_check_rule, method_class, settings, base.newcomers, base.personalise))
-
+        problems.checked(
+            partial(_check_rule, method_class, settings, base.newcomers, base.personalise)
+        )
     population = draft.population(problems)
     method: Any = None
     chosen: Any = None
-    if population is not None and may_build:
-        assert settings is not None
+    if population is not None and settings is not None and is_usable:
         population.labelled, population.keeps_unlabelled = base.labels, method_class.uses_unlabelled
-        if model is None:
-            default = "cnn-bn" if population.info.is_image else method_class.table_model
-            base = base.model_copy(update={"model": method_class.own_model or default})
-            model = MODELS.load(default)
-        elif base.model is None:
-            base = base.model_copy(update={"model": model_name(model)})
-        method = method_class(settings, as_network(model), device or "cpu")
-        chosen = checked(lambda: _tried(base.personalise, method, population))
+        used, name = _model_and_name(method_class, model, base.model, population.info)
+        base = base.model_copy(update={"model": name})
+        method = method_class(settings, as_network(used), device or "cpu")
+        chosen = problems.checked(lambda: _tried(base.personalise, method, population))
     problems.report()
     assert settings is not None
     assert population is not None
@@ -126,6 +109,42 @@ def plan_run(
     return Plan(config, method, population, rule, chosen)
 
 
+def _method_and_settings(
+    given: Any, table: Mapping[str, Any], problems: Problems
+) -> tuple[Any, MethodSettings | None]:
+    """Return the class of a method and its settings; ``None`` in place of what is wrong."""
+    method_class = problems.checked(lambda: _method(given))
+    if method_class is None:
+        return None, None
+    owner = f"the method {method_class.name!r}"
+    settings, wrong = sifted(method_class.Config, table, owner=owner, prefix="method.")
+    problems.add(wrong.values())
+    return method_class, settings
+
+
+def _given_model(
+    method_class: type[Method] | None, given: Model | None, name: str | None, problems: Problems
+) -> tuple[Model | None, bool]:
+    """Return the model that was given or named, if any, and whether the run can use it."""
+    if method_class is not None and method_class.own_model is not None:
+        own = method_class.own_model
+        problems.checked(lambda: _check_own(own, name if given is None else given))
+    elif given is None and name is not None:
+        model = problems.checked(lambda: _model(name))
+        return model, model is not None
+    return given, True
+
+
+def _model_and_name(
+    method_class: type[Method], model: Model | None, name: str | None, info: DataInfo
+) -> tuple[Model, str]:
+    """Return the model a run uses, and what its configuration file calls it."""
+    if model is not None:
+        return model, name or model_name(model)
+    default = "cnn-bn" if info.is_image else method_class.table_model
+    return MODELS.load(default), method_class.own_model or default
+
+
 def _method(given: type[Method] | str | None) -> type[Method]:
     if given is None or isinstance(given, Mapping):
         raise ConfigError("No method was named. List them with: duotone methods")
@@ -142,9 +161,9 @@ def _method(given: type[Method] | str | None) -> type[Method]:
     return method_class
 
 
-def _model(name: str | None) -> Model:
+def _model(name: str) -> Model:
     check_not_object("model", name)
-    model: Model = MODELS.load(str(name))
+    model: Model = MODELS.load(name)
     return model
 
 

@@ -7,14 +7,14 @@ confidence interval; entries are compared in pairs, on the same clients of the s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from duotone.config import RunConfig, validated
+from duotone.config import RunConfig, flat, validated
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, RunError
 from duotone.measures.metrics import DIRECTIONS
@@ -31,6 +31,7 @@ from duotone.methods import METHODS
 from duotone.partition import resolve_settings
 from duotone.registry import did_you_mean
 from duotone.runs import Run
+from duotone.types import ROLES, Role
 
 _FACTS = ("unit", "measure", "question", "part", "variant", "role")
 """What a score says of itself, seed by seed the same."""
@@ -70,15 +71,6 @@ def identity(config: RunConfig) -> dict[str, Any]:
         pass
     found: dict[str, Any] = json.loads(json.dumps(dict(flat(values))))
     return found
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested settings by their dotted names; what is ``None`` is left out."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield prefix + key, value
 
 
 def differing(identities: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -165,7 +157,7 @@ def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str,
         "comparisons": _comparisons(with_runs, reference, metric) if metric else [],
         "mean_ranks": {
             f"{role}.{metric}": mean_ranks(_values(with_runs, role, metric), DIRECTIONS[metric])
-            for role in ("member", "newcomer")
+            for role in ROLES
             if metric
         },
     }
@@ -219,8 +211,8 @@ def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[
 def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[dict[str, Any]]:
     """Compare each entry with the reference; p is corrected for all that is compared here."""
     direction = DIRECTIONS[metric]
-    found: list[tuple[str, str, Comparison]] = []
-    for role in ("member", "newcomer"):
+    found: list[tuple[str, Role, Comparison]] = []
+    for role in ROLES:
         values = _values(entries, role, metric)
         for name, own in values.items():
             if name != reference:

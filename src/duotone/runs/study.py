@@ -21,9 +21,10 @@ from duotone.files import disk_errors
 from duotone.measures.metrics import DIRECTIONS, Direction
 from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
 from duotone.runs.execute import stop_requests
+from duotone.runs.result_tables import choice_text
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
-from duotone.runs.tables import choice_text
+from duotone.types import ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def is_finished(path: Path) -> bool:
 def headline_of(run: Run) -> dict[str, float]:
     """Return the mean headline metric of a finished run's members and newcomers."""
     metric, scores = run.summary["headline"], run.summary["scores"]
-    names = (f"member.{metric}", f"newcomer.{metric}")
+    names = [f"{role}.{metric}" for role in ROLES]
     return {name: scores[name]["value"] for name in names if name in scores}
 
 

@@ -33,6 +33,7 @@ from duotone.config import (
     NAME_OF_TABLE,
     RunConfig,
     Settings,
+    flat,
     merged,
     placed,
     read_toml,
@@ -43,8 +44,8 @@ from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.registry import did_you_mean
 from duotone.runs import Plan, RunFolder, plan_run, with_tables
-from duotone.runs.pooled import choose_reference, differing, flat, identity
-from duotone.runs.tables import choice_text
+from duotone.runs.pooled import choose_reference, differing, identity
+from duotone.runs.result_tables import choice_text
 
 SAME_FOR_ALL = ("data", "style", "partition")
 """What entries must have in common, so that a difference in scores is one of the methods."""

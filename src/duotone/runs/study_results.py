@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from duotone.errors import RunError
 from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
+from duotone.runs.result_files import read_json, write_json
+from duotone.runs.result_tables import curve_points, result_tables, settings_tables
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
-from duotone.runs.tables import result_tables, settings_tables
 
 
 @dataclass
@@ -53,8 +52,7 @@ def write_results(plan: StudyPlan, records: Mapping[str, Record]) -> None:
     if runs:
         refuse_unequal(runs)
     results = study_results(plan, records)
-    content = json.dumps(results, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(plan.out / "study.json", content.encode())
+    write_json(plan.out / "study.json", results)
     write_atomically(plan.out / "study.md", study_markdown(results).encode())
 
 
@@ -64,13 +62,7 @@ def read_results(path: Path) -> dict[str, Any]:
     Raises:
         RunError: It is missing or damaged.
     """
-    try:
-        content = json.loads((path / "study.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path / 'study.json'} cannot be read: {error}.") from error
-    if not isinstance(content, dict):
-        raise RunError(f"{path / 'study.json'} is damaged: it holds no table.")
-    return content
+    return read_json(path / "study.json")
 
 
 def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, Any]:
@@ -80,15 +72,11 @@ def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, A
     configs = [(records[e.name].chosen or e.choices[0]).config for e in plan.entries]
     identities = [identity(config) for config in configs]
     differ = set(differing(identities))
-    prefix = f"newcomer.{pooled['headline']}@"
     for entry, own, found in zip(plan.entries, identities, pooled["entries"], strict=True):
         found["settings"] = {name: value for name, value in own.items() if name in differ}
         found |= _entry_facts(plan, entry, records[entry.name])
-        found["curve"] = {
-            name.removeprefix(prefix): score
-            for name, score in found["scores"].items()
-            if name.startswith(prefix)
-        }
+        points = curve_points(found["scores"])
+        found["curve"] = {point: found["scores"][name] for point, name in points.items()}
     return {
         "title": plan.config.title,
         "complete": sum(record.done for record in records.values()) == plan.total,

@@ -8,7 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from duotone.words import RULES as RULES
+from duotone.words import RULES
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from duotone.measures.metrics import number_text
 from duotone.measures.panels import NOTHING, PlainTable
+from duotone.types import ROLES
 from duotone.words import RULES
 
 _SHOWN = {"accuracy": ("accuracy", "auc", "f1"), "mse": ("mse", "mae", "r2")}
@@ -27,7 +28,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
     """
     metric = str(results["headline"])
     shown = (metric,) if brief else _SHOWN[metric]
-    columns = [(role, name) for role in ("member", "newcomer") for name in shown]
+    columns = [(role, name) for role in ROLES for name in shown]
     searched = any(entry.get("chosen") for entry in results["entries"])
     rows: list[tuple[str, ...]] = []
     for entry in results["entries"]:
@@ -85,7 +86,7 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
         rows.append(
             (
                 found["entry"],
-                f"{found['score'].partition('.')[0]}s",
+                f"{found['role']}s",
                 number_text(difference["mean"], metric, sign="+"),
                 NOTHING
                 if ends[0] is None
@@ -96,10 +97,10 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
             )
         )
     ranks = "; ".join(
-        f"{score.partition('.')[0]}s "
+        f"{role}s "
         + " · ".join(f"{name} {rank:.2f}" for name, rank in sorted(found.items(), key=_second))
-        for score, found in results["mean_ranks"].items()
-        if found
+        for role in ROLES
+        if (found := results["mean_ranks"].get(f"{role}.{metric}"))
     )
     return PlainTable(
         f"Against {results['reference']}",
@@ -129,33 +130,32 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def curve_order(points: Iterable[str]) -> list[str]:
-    """Return the points of a newcomer curve in their order.
-
-    >>> curve_order({"all", "20", "5", "unlabelled"})
-    ['5', '20', 'all', 'unlabelled']
-    """
-    return sorted(points, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+def curve_points(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the scores of the newcomer curve by point: 5, 20, all, unlabelled."""
+    names = {own["variant"]: name for name, own in scores.items() if own.get("measure") == "curve"}
+    order = sorted(names, key=lambda p: (not p.isdigit(), int(p) if p.isdigit() else 0, p))
+    return {point: names[point] for point in order}
 
 
 def curve_table(results: Mapping[str, Any]) -> PlainTable | None:
     """Return how newcomers fare by what they are given; ``None`` if that was not measured."""
     metric = str(results["headline"])
-    curves = [
-        {own["variant"]: own for own in entry["scores"].values() if own.get("measure") == "curve"}
-        for entry in results["entries"]
-    ]
-    if not any(curves):
+    points = curve_points(
+        {n: s for entry in results["entries"] for n, s in entry["scores"].items()}
+    )
+    if not points:
         return None
-    ordered = curve_order({point for curve in curves for point in curve})
     rows = tuple(
-        (str(entry["name"]), *(_cell(curve.get(point), metric, True) for point in ordered))
-        for entry, curve in zip(results["entries"], curves, strict=True)
+        (
+            str(entry["name"]),
+            *(_cell(entry["scores"].get(name), metric, True) for name in points.values()),
+        )
+        for entry in results["entries"]
     )
     unit = " %" if metric == "accuracy" else ""
     return PlainTable(
         f"Newcomers {metric}{unit} by the samples they are given",
-        ("entry", *(f">{point}" for point in ordered)),
+        ("entry", *(f">{point}" for point in points)),
         rows,
         "Labelled samples per newcomer; unlabelled: all inputs, no label.",
     )

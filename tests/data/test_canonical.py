@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duotone.data.dataset import Dataset
-from duotone.data.files import (
+from duotone.data.canonical import (
     dataset_from_mapping,
     file_of,
     find_file,
@@ -20,6 +19,7 @@ from duotone.data.files import (
     search_folders,
     user_cache,
 )
+from duotone.data.dataset import Dataset
 from duotone.errors import DataError
 
 WriteNpz = Callable[..., Path]
