@@ -121,8 +121,9 @@ def apply_style(
 def _check(dataset: Dataset, style: str, kind_of_row: Array) -> None:
     definition = _DEFINITIONS[style]
     if dataset.x.dtype != np.uint8:
+        has = "images with more than 8 bits" if dataset.is_image else "a table"
         raise DataError(
-            f"The style {style!r} is for images, but {dataset.name!r} is a table; "
+            f"The style {style!r} is for images of 8 bits, but {dataset.name!r} is {has}; "
             "use the style 'none'."
         )
     height, width = dataset.x.shape[1:3]

@@ -154,7 +154,7 @@ class Population:
         self.labelled = labelled
         self.keeps_unlabelled = keeps_unlabelled
         shape = dataset.x.shape[1:]
-        if dataset.x.dtype == np.uint8:
+        if dataset.is_image:
             height, width, *channels = shape
             shape = (channels[0] if channels else 1, height, width)
         self.info = DataInfo(
@@ -176,7 +176,7 @@ class Population:
         if split == "train" and self.labelled is not None:
             y[self.labelled :] = torch.nan if y.is_floating_point() else NO_LABEL
         if self.info.is_image:
-            x = x.float().div_(255)
+            x = x.float().div_(255) if x.dtype == torch.uint8 else x
             # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
             x = x.permute(0, 3, 1, 2) if x.ndim == 4 else x.unsqueeze(1)
         return ClientData(client, x, y, self.info)
