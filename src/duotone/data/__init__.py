@@ -8,17 +8,25 @@ that the user brings, see :mod:`duotone.data.files`.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from duotone.data.composed import DIGITS4
 from duotone.data.dataset import Dataset
 from duotone.data.files import dataset_from_mapping, file_of, find_file, read_dataset, save_dataset
 from duotone.data.folders import read_folder
+from duotone.data.frames import SUFFIXES
+from duotone.data.hub import PREFIX, is_saved, load_named, load_saved
+from duotone.data.mapped import is_mapped_folder, read_mapped, save_mapped
+from duotone.data.objects import dataset_from_object
+from duotone.data.preparing import Preparation, prepared
 from duotone.data.readers import import_dataset
 from duotone.data.sources import ORIGINS
 from duotone.data.styles import STYLES, apply_style, kinds_worn_by, style_kinds
-from duotone.errors import DataError
+from duotone.data.tables import read_table, table_settings
+from duotone.errors import ConfigError, DataError
 from duotone.registry import Registry
 
 __all__ = [
@@ -26,15 +34,20 @@ __all__ = [
     "STYLES",
     "Dataset",
     "DatasetSummary",
+    "Preparation",
     "apply_style",
     "dataset_from_mapping",
+    "dataset_from_object",
     "describe_datasets",
     "import_dataset",
     "kinds_worn_by",
     "lasting_name",
     "load_dataset",
+    "prepared",
     "save_dataset",
+    "save_mapped",
     "style_kinds",
+    "table_settings",
 ]
 
 DATASETS = Registry(
@@ -103,25 +116,42 @@ class DatasetSummary:
     where: str
 
 
-def load_dataset(name_or_path: str) -> Dataset:
+def load_dataset(name_or_path: str, *, table: Mapping[str, Any] | None = None) -> Dataset:
     """Return a data set by its name, its file or its folder.
 
     A known name wins over a file or folder of the same name; write ``./digits`` for the latter.
 
     Args:
-        name_or_path: A name in :data:`DATASETS`, the path of a canonical ``NAME.npz``, a folder
-            ``CLIENT/CLASS/*.png``, or ``"package.module:function"``.
+        name_or_path: A name in :data:`DATASETS`; a file: a canonical ``NAME.npz``, CSV or Parquet;
+            a folder: ``CLIENT/CLASS/*.png``, ``.npy`` files (see :mod:`duotone.data.mapped`) or
+            a data set that Hugging Face's ``save_to_disk`` wrote; ``"hub:NAME"`` for one from its
+            cache; or ``"package.module:function"``.
+        table: Which columns of a table are what, see :class:`duotone.data.tables.TableSettings`.
 
     Raises:
         UnknownNameError: It is none of these.
+        ConfigError: Settings of the table are wrong, or this is no table.
         DataError: The samples are missing or damaged.
     """
+    settings = table_settings(table)
+    if name_or_path.startswith(PREFIX):
+        name = name_or_path.removeprefix(PREFIX)
+        return dataset_from_object(load_named(name), settings, name=name.rpartition("/")[2])
     path = _path_of(name_or_path)
+    if path is not None and path.is_file() and path.suffix.lower() in SUFFIXES:
+        return read_table(path, settings)
+    if path is not None and path.is_dir() and is_saved(path):
+        return dataset_from_object(load_saved(path), settings, name=path.resolve().name)
+    if table:
+        raise ConfigError(
+            f"table.{next(iter(table))} is set, but {name_or_path!r} has no columns; give a CSV or "
+            "Parquet file, or leave it out."
+        )
     if path is not None and path.is_dir():
-        return read_folder(path)
+        return read_mapped(path) if is_mapped_folder(path) else read_folder(path)
     if path is not None and path.is_file():
         return read_dataset(path)
-    if path is not None and (path.suffix == ".npz" or os.sep in name_or_path):
+    if path is not None and (path.suffix in (".npz", *SUFFIXES) or os.sep in name_or_path):
         raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
     make = DATASETS.load(name_or_path)
     dataset = make() if callable(make) else make

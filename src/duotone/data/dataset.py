@@ -90,7 +90,7 @@ class Dataset:
 
     def pictures(self, rows: Any) -> NDArray[np.uint8]:
         """Return some images as uint8, to be looked at."""
-        images = self.x[rows]
+        images: Array = self.x[rows]
         return images if images.dtype == np.uint8 else np.rint(images * 255).astype(np.uint8)
 
     def fingerprint(self) -> str:

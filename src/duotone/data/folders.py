@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from duotone.data.dataset import Array, Dataset
 from duotone.data.samples import as_samples
+from duotone.data.split import TEST_EVERY
 from duotone.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY_MODES = ("1", "L", "LA")
 _COLOUR_MODES = ("RGB", "RGBA", "P", "PA", "CMYK", "YCbCr")
 _DEEP_MODES = ("I;16", "I;16B", "I;16L", "I;16N")
-_TEST_EVERY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +90,32 @@ def read_image(path: Path, *, deep: bool = False) -> Array:
 
     try:
         with Image.open(path) as image:
-            if deep and image.mode in _DEEP_MODES:
-                return np.asarray(image).astype(np.uint16)
-            if image.mode in _GREY_MODES:
-                return np.asarray(image.convert("L"))
-            if image.mode in _COLOUR_MODES:
-                # Straight to RGB, Pillow warns about palettes with transparency.
-                via = "RGBA" if image.mode in ("P", "PA") else "RGB"
-                return np.asarray(image.convert(via))[..., :3]
+            if deep or image.mode not in _DEEP_MODES:
+                return pixels_of(image)
             mode = image.mode
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read ({error}).") from error
     raise DataError(f"{path}: images of the kind {mode!r} are not read; save it with 8 bits.")
+
+
+def pixels_of(image: Image.Image) -> Array:
+    """Return an image of Pillow as uint8, grey or in colour, or as uint16 if it has 16 bits.
+
+    Raises:
+        DataError: It is of another kind.
+    """
+    if image.mode in _DEEP_MODES:
+        return np.asarray(image).astype(np.uint16)
+    if image.mode in _GREY_MODES:
+        return np.asarray(image.convert("L"))
+    if image.mode in _COLOUR_MODES:
+        # Straight to RGB, Pillow warns about palettes with transparency.
+        via = "RGBA" if image.mode in ("P", "PA") else "RGB"
+        return np.asarray(image.convert(via))[..., :3]
+    raise DataError(f"images of the kind {image.mode!r} are not read; save it with 8 bits.")
 
 
 def _find_images(folder: Path) -> Iterator[_Found]:
@@ -114,7 +131,7 @@ def _find_images(folder: Path) -> Iterator[_Found]:
         for client in _subfolders(folder / split, "of clients"):
             for label in _subfolders(client, "of classes"):
                 for position, path in enumerate(_images(label), start=1):
-                    is_test = split == "test" if split else position % _TEST_EVERY == 0
+                    is_test = split == "test" if split else position % TEST_EVERY == 0
                     yield _Found(path, client.name, label.name, is_test)
 
 

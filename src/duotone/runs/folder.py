@@ -39,6 +39,7 @@ from PIL import Image
 
 from duotone.config import RunConfig, read_toml, validated, write_toml
 from duotone.data.dataset import Array
+from duotone.data.preparing import Preparation
 from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
@@ -128,6 +129,25 @@ class RunFolder:
     def facts(self) -> dict[str, Any]:
         """Return what ``run.json`` says."""
         return self._json("run.json")
+
+    def class_names(self) -> tuple[str, ...] | None:
+        """Return what the classes are called, in the order of their numbers, if it is known."""
+        names = self.facts().get("class_names")
+        return None if names is None else tuple(map(str, names))
+
+    def preparation(self) -> Preparation | None:
+        """Return how the run's features were made of the columns of a table; else ``None``.
+
+        Raises:
+            RunError: What ``run.json`` says of it is damaged.
+        """
+        content = self.facts().get("preparation")
+        try:
+            return None if content is None else Preparation.from_json(content)
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.path / 'run.json'} is damaged: its preparation lacks {error}."
+            ) from error
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
         """Replace ``run.json``."""
