@@ -99,7 +99,7 @@ def test_data_without_images_is_a_table_with_classes_in_words() -> None:
 
 
 def test_what_is_wrong_with_it_is_one_line() -> None:
-    with pytest.raises(DataError, match="no column 'writer'.* table.client to one of: image"):
+    with pytest.raises(DataError, match=r"no column 'writer'.* table.client to one of: image"):
         dataset_from_object(pictures(), table_settings({"client": "writer"}))
     source = pictures()
     source.columns_given["image"][3] = Image.new("L", (9, 9))
@@ -169,7 +169,7 @@ class TestWithTheRealPackage:
         (tmp_path / "state.json").write_text("{}")
         with pytest.raises(DataError, match="saved data set cannot be read"):
             load_dataset(str(tmp_path))
-        with pytest.raises(DataError, match="hub:duotone/none cannot be had .*save_to_disk"):
+        with pytest.raises(DataError, match=r"hub:duotone/none cannot be had .*save_to_disk"):
             load_dataset("hub:duotone/none")
 
     def test_partitions_of_flower_are_clients(self, tmp_path: Path) -> None:

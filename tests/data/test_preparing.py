@@ -114,7 +114,7 @@ def test_the_preparation_survives_as_json_and_serves_new_rows() -> None:
         features = again.apply(given)
         np.testing.assert_array_equal(features[:, 1:], [[0, 1, 0], [0, 0, 0], [1, 0, 0]])
         np.testing.assert_allclose(features[:, 0], [10 / np.sqrt(200 / 3), 0, 0], rtol=1e-6)
-    with pytest.raises(DataError, match="no column 'age'.*trained with: age, job"):
+    with pytest.raises(DataError, match=r"no column 'age'.*trained with: age, job"):
         again.apply({"job": ["clerk"]})
     with pytest.raises(DataError, match="'age' holds String, which is no number"):
         again.apply({"job": ["clerk"], "age": ["old"]})

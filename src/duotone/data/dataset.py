@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -99,6 +100,8 @@ class Dataset:
         for array in (self.x, self.y, self.is_test):
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
+        if self.preparation is not None:  # scaled, a column in other units looks the same
+            digest.update(json.dumps(self.preparation.as_json()).encode())
         return digest.hexdigest()[:16]
 
     @classmethod
