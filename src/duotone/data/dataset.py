@@ -123,9 +123,8 @@ class Dataset:
     ) -> Dataset:
         """Check the arrays of a data set and put them into one table.
 
-        Pairs are (training, test). Labels of an integer type are classes, of a float type
-        regression targets. Texts are names of classes, which are numbered in their sorted order
-        unless ``class_names`` gives another.
+        Pairs are (training, test). Integer labels are classes, floats regression targets, and texts
+        names of classes, numbered in their sorted order unless ``class_names`` gives another.
 
         Args:
             name: What the user calls the data.
@@ -144,16 +143,15 @@ class Dataset:
         Raises:
             DataError: Something does not fit; the message names the array.
         """
-        x_train, x_test = np.asarray(x_train), np.asarray(x_test)
-        y_train, y_test = np.asarray(y_train), np.asarray(y_test)
+        x_train, x_test, y_train, y_test = map(np.asarray, (x_train, x_test, y_train, y_test))
         check_samples(name, x_train, x_test, raw=columns is not None)
         rows = (len(x_train), len(x_test))
-        for what, pair in {"y": (y_train, y_test), "client": client, "domain": domain}.items():
+        made = {f"factor_{factor}": pair for factor, pair in (factors or {}).items()}
+        given = {"y": (y_train, y_test), "client": client, "domain": domain, **made}
+        for what, pair in given.items():
             _check_rows(name, what, pair, rows)
         y_train, y_test, names = numbered(name, y_train, y_test, class_names)
         y, classes = check_labels(name, y_train, y_test, len(names) if names else classes)
-        for factor, pair in (factors or {}).items():
-            _check_rows(name, f"factor_{factor}", pair, rows)
         return cls(
             name=name,
             x=_joined(x_train, x_test),
