@@ -80,6 +80,17 @@ def test_frames_of_pandas_may_hold_categories_and_their_own_missing_values() -> 
     np.testing.assert_array_equal(dataset.x, [[1, 0, 1], [np.nan, 1, 0], [3, np.nan, 1]])
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_values_are_separated_by_what_the_heading_has_most_of(
+    tmp_path: Path, separator: str
+) -> None:
+    text = CSV.replace(",", separator)
+    (tmp_path / "toy.csv").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    dataset = load_dataset(str(tmp_path / "toy.csv"), table=SETTINGS)
+    assert [column.name for column in dataset.columns or ()] == ["age", "job", "dose"]
+    assert dataset.class_names == ("no", "yes")
+
+
 def test_the_split_column_says_what_the_test_rows_are(tmp_path: Path) -> None:
     text = "x,split,label\n1,train,0\n2,Test,1\n3,train,1\n"
     dataset = load_dataset(str(write(tmp_path / "toy.csv", text)))
@@ -139,6 +150,7 @@ def test_columns_can_be_left_out_and_numbers_can_be_categories(tmp_path: Path) -
         ("x,label\n1,a\ntwo,b\n3,a\n4,b\n", {}, "'x' holds numbers and, in row 2, the text 'two'"),
         ("x,label\n1,1\n2,2\n3,oops\n", {}, "'label' holds numbers and, in row 3, the text 'oops'"),
         ("x,label\n1,a\ninf,b\n", {}, "'x' is infinite in row 2"),
+        ("x;label\n1,5;a\n2;b\n3,5;a\n", {}, "decimal comma, such as '1,5'; write them with"),
         ("x,client,label\n1,a,0\n2,,1\n", {}, "column 'client' is empty in row 2"),
         ("x,split,label\n1,train,0\n2,dev,1\n", {}, "'split' holds 'dev' in row 2; it must say"),
         ("x,split,label\n1,train,a\n2,test,b\n", {}, "class 'b' of 'toy' has no training sample"),

@@ -20,6 +20,9 @@ from duotone.errors import DataError
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 """What stands for a missing value in a CSV file."""
 
+SEPARATORS = (",", ";", "\t")
+"""What may stand between the values of a CSV file: whichever its heading has most of."""
+
 SUFFIXES = (".csv", ".parquet")
 """How the names of files with tables end."""
 
@@ -31,11 +34,13 @@ def read_frame(path: Path) -> pl.DataFrame:
         DataError: It is missing, damaged, or has no rows or the same heading twice.
     """
     try:
-        content = io.BytesIO(path.read_bytes())
+        content = path.read_bytes()
         if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(content)
+            frame = pl.read_parquet(io.BytesIO(content))
         else:
-            frame = pl.read_csv(content, infer_schema=False)
+            heading = content.partition(b"\n")[0]
+            separator = max(SEPARATORS, key=lambda sign: heading.count(sign.encode()))
+            frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise DataError(f"{path}: the table cannot be read ({reason}).") from error
@@ -123,11 +128,17 @@ def check_unmixed(column: pl.Series) -> None:
     """Make sure that a column of texts is not one of numbers with a few texts among them.
 
     Raises:
-        DataError: More than half of its values are numbers.
+        DataError: More than half of its values are numbers, or have a decimal comma.
     """
     given = column.cast(pl.String)
     is_number = given.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
     known = given.is_not_null()
+    has_comma = given.str.contains(r"^\s*-?\d+,\d+\s*$").fill_null(False)
+    if has_comma.sum() * 2 > known.sum():
+        raise DataError(
+            f"The column {column.name!r} holds numbers with a decimal comma, such as "
+            f"{given[int(has_comma.arg_max() or 0)]!r}; write them with a point."
+        )
     if is_number.sum() * 2 > known.sum():
         row = int((known & ~is_number).arg_max() or 0)
         raise DataError(
