@@ -38,8 +38,8 @@ def read_frame(path: Path) -> pl.DataFrame:
         if path.suffix.lower() == ".parquet":
             frame = pl.read_parquet(io.BytesIO(content))
         else:
-            heading = content.partition(b"\n")[0]
-            separator = max(SEPARATORS, key=lambda sign: heading.count(sign.encode()))
+            first_line = content.partition(b"\n")[0]
+            separator = max(SEPARATORS, key=lambda sign: first_line.count(sign.encode()))
             frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = str(error).strip().partition("\n")[0]
