@@ -121,6 +121,14 @@ def test_what_is_learnt_of_features_is_learnt_from_members_training_rows_alone()
     assert abs(population.dataset.x[:, 0].mean()) > 1e-4
 
 
+def test_rounds_driven_by_hand_have_the_same_features(finished):
+    dataset = duotone.load_dataset(finished.config.data, table=COLUMNS)
+    partition = duotone.build_partition(dataset, "natural", {}, seed=0)
+    population = duotone.Population(dataset, partition)
+    fingerprint = finished.folder.facts()["data_fingerprint"]
+    assert population.dataset.fingerprint() == fingerprint
+
+
 def test_a_category_that_only_newcomers_have_is_said(tmp_path):
     values = {**QUICK, "partition": {"scheme": "natural", "newcomers": ["south"]}}
     with pytest.warns(UserWarning, match=r"no training row of a member .*job \(80 rows\)"):

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from duotone.data.dataset import Array, Dataset
+from duotone.data.preparing import prepared
 from duotone.errors import PartitionError
 from duotone.types import NO_LABEL, ClientData, DataInfo, Role, Split
 
@@ -131,8 +132,9 @@ class Partition(Mapping[str, Holding]):
 class Population:
     """A data set and its partition: every client's samples, made on demand.
 
-    The samples exist once. :meth:`arrays` and :meth:`from_arrays` let worker processes look at the
-    same memory instead of a copy.
+    The columns of a table become features here, by what members have in training, see
+    :mod:`duotone.data.preparing`. The samples exist once. :meth:`arrays` and :meth:`from_arrays`
+    let worker processes look at the same memory instead of a copy.
 
     Args:
         dataset: The samples.
@@ -149,6 +151,8 @@ class Population:
         labelled: int | None = None,
         keeps_unlabelled: bool = False,
     ) -> None:
+        if dataset.columns is not None:
+            dataset = prepared(dataset, [partition[member].train for member in partition.members])
         self.dataset = dataset
         self.partition = partition
         self.labelled = labelled

@@ -14,7 +14,6 @@ from duotone.data import (
     dataset_from_object,
     kinds_worn_by,
     load_dataset,
-    prepared,
     style_kinds,
     table_settings,
 )
@@ -94,12 +93,8 @@ class Draft:
         problems.checked(lambda: _check_quorum(base.quorum, drawn))
         if self.looks is None:
             return None
-        trained_on = [partition[member].train for member in partition.members]
-        ready: Dataset | None = problems.checked(lambda: prepared(dataset, trained_on))
-        if ready is None:
-            return None
         dressed: Population | None = problems.checked(
-            lambda: _population(ready, partition, base.style, base.seed)
+            lambda: _population(dataset, partition, base.style, base.seed)
         )
         return dressed
 
