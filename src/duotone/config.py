@@ -43,7 +43,7 @@ class RunConfig(Settings):
     """What one run does. What is ``None`` is filled in before the run starts."""
 
     data: str = "digits"
-    """A data set's name, a canonical .npz file, or a folder CLIENT/CLASS/*.png."""
+    """A data set's name, a .npz, .csv or .parquet file, or a folder; see how-to.md."""
     style: str = "none"
     """Give each client its own look: none, marks, padpaf4, padpaf8, padpaf-new or padpaf10."""
     model: str | None = None
@@ -80,6 +80,8 @@ class RunConfig(Settings):
     """Worker processes; by default one per core."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where tensors live; auto takes a GPU if there is one."""
+    table: dict[str, Any] | None = None
+    """Which columns of a table are label, client and features: settings of their own."""
     partition: dict[str, Any] = Field(default_factory=dict)
     """Who holds which samples: the scheme and its settings."""
     method: dict[str, Any] = Field(default_factory=dict)

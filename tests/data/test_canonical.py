@@ -48,6 +48,26 @@ def test_saved_data_comes_back_equal(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.factors["phase"], [0, 1, np.nan, 2, 0, 1])
 
 
+def test_class_names_come_back(tmp_path: Path, write_npz: WriteNpz) -> None:
+    names = [f"digit {number}" for number in "abcdefghiö"]
+    dataset = read_dataset(write_npz(tmp_path / "toy.npz", class_names=np.array(names)))
+    save_dataset(dataset, tmp_path / "again.npz")
+    assert read_dataset(tmp_path / "again.npz").class_names == tuple(names)
+
+
+def test_float_images_are_taken_as_they_are_and_16_bits_by_their_white(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).uniform(size=(4, 2, 2))
+    labels = {"y_train": np.arange(2), "y_test": np.arange(2)}
+    floats = dataset_from_mapping("toy", {"x_train": x[:2], "x_test": x[2:], **labels})
+    np.testing.assert_array_equal(floats.x, x.astype(np.float32))
+    deep = np.array([0, 1, 257, 65535], np.uint16).reshape(1, 2, 2).repeat(2, axis=0)
+    dataset = dataset_from_mapping("toy", {"x_train": deep, "x_test": deep, **labels})
+    np.testing.assert_allclose(dataset.x[0].ravel(), [0, 1 / 65535, 1 / 255, 1], rtol=1e-6)
+    assert dataset.pictures([0]).ravel().tolist() == [0, 0, 1, 255]
+    save_dataset(dataset, tmp_path / "deep.npz")
+    assert read_dataset(tmp_path / "deep.npz").fingerprint() == dataset.fingerprint()
+
+
 def test_saving_that_fails_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, write_npz: WriteNpz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +150,10 @@ def test_table_values_beyond_single_precision_are_refused_with_their_row(tmp_pat
         ({"client_train": np.zeros(20)}, "'client_test' is missing"),
         ({"factor_f_test": np.zeros(10)}, "'factor_f_train' is missing"),
         ({"domain_train": np.zeros((20, 2)), "domain_test": np.zeros(10)}, "one value per row"),
-        ({"x_train": np.zeros((20, 8, 8))}, r"float64 images; images must be uint8.*255"),
+        ({"x_train": np.full((20, 8, 8), 2.0)}, r"values from 2 to 2; float images must lie in"),
+        ({"x_train": np.zeros((20, 8, 8))}, "x_train is float32 .* x_test uint8"),
+        ({"class_names": np.arange(10)}, "must be a list of texts"),
+        ({"class_names": np.array(["a"] * 10)}, "class names of 'toy' must differ"),
         ({"y_train": np.array([{}] * 20)}, "y_train cannot be read .*Object arrays"),
         ({"y_train": np.arange(19)}, "19 training"),
         ({"client_train": [b"\xff"] * 20, "client_test": [b"a"] * 10}, "decode"),

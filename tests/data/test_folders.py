@@ -27,7 +27,7 @@ def test_clients_are_folders_and_classes_are_sorted_over_all_clients(tmp_path: P
     assert dataset.client is not None
     assert dataset.client.tolist() == ["ann", "ann", "bob"]
     assert dataset.name == tmp_path.name
-    assert "ape, cat, dog" in dataset.origin
+    assert dataset.class_names == ("ape", "cat", "dog")
 
 
 def test_every_fifth_image_of_a_client_and_class_is_for_the_test(tmp_path: Path) -> None:
@@ -43,12 +43,13 @@ def test_every_fifth_image_of_a_client_and_class_is_for_the_test(tmp_path: Path)
 def test_train_and_test_folders_are_the_split(tmp_path: Path) -> None:
     for number in range(6):
         paint(tmp_path / "train" / "ann" / "dog" / f"{number}.png", number)
+    paint(tmp_path / "train" / "bob" / "cat" / "0.png", 40)
     paint(tmp_path / "test" / "bob" / "cat" / "0.png", 50)
     paint(tmp_path / "notes" / "0.png", 99)
     dataset = read_folder(tmp_path)
-    assert dataset.x[dataset.train_rows, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert dataset.x[dataset.train_rows, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 40]
     assert dataset.x[dataset.test_rows, 0, 0].tolist() == [50]
-    assert dataset.y.tolist() == [1, 1, 1, 1, 1, 1, 0]
+    assert dataset.y.tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
     assert dataset.client is not None
     assert dataset.client[-1] == "bob"
 
@@ -90,7 +91,20 @@ def test_grey_images_are_read_without_channels(tmp_path: Path, mode: str) -> Non
     np.testing.assert_array_equal(read_image(tmp_path / "a.png"), np.full((3, 4), 255))
 
 
-def test_sixteen_bit_images_are_refused(tmp_path: Path) -> None:
+def test_sixteen_bit_images_become_shares_of_white(tmp_path: Path) -> None:
+    for number, value in enumerate((0, 13107, 65535)):
+        path = tmp_path / "ann" / "scan" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((3, 4), value, np.uint16)).save(path)
+    dataset = read_folder(tmp_path)
+    assert dataset.x.dtype == np.float32
+    np.testing.assert_array_equal(dataset.x[:, 0, 0], np.array([0, 0.2, 1], np.float32))
+    paint(tmp_path / "ann" / "scan" / "3.png", 9)
+    with pytest.raises(DataError, match=r"3\.png is 4×3 grey, but .*0\.png is .* with 16 bits"):
+        read_folder(tmp_path)
+
+
+def test_sixteen_bit_images_are_refused_where_official_files_have_eight(tmp_path: Path) -> None:
     Image.fromarray(np.full((3, 4), 4000, np.uint16)).save(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"a\.png: images of the kind 'I;16'"):
         read_image(tmp_path / "a.png")

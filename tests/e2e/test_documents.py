@@ -11,6 +11,7 @@ import pytest
 from torch import nn
 
 from duotone.config import RunConfig
+from duotone.data.tables import TableSettings
 from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
@@ -40,11 +41,12 @@ def test_every_command_of_a_first_page_works(name, cli):
 def test_every_setting_is_documented():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     names = [*RunConfig.model_fields, *MethodSettings.model_fields, *SCHEMES]
+    names += TableSettings.model_fields
     for scheme in SCHEMES:
         names += SCHEMES.load(scheme).Config.model_fields
     missing = {name for name in names if f"`{name}`" not in text} - {"method", "partition"}
     assert not missing
-    for kind in (RunConfig, MethodSettings):
+    for kind in (RunConfig, MethodSettings, TableSettings):
         for field in kind.model_fields.values():
             if field.description and not field.default_factory:
                 assert field.description in text

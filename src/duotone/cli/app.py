@@ -108,7 +108,9 @@ def options(
 DataOption = Annotated[
     str | None,
     typer.Option(
-        "--data", help="Name, .npz file or folder CLIENT/CLASS/*.png.", rich_help_panel=DATA
+        "--data",
+        help="Name, hub:NAME, .npz, .csv or .parquet file, or folder CLIENT/CLASS/*.png.",
+        rich_help_panel=DATA,
     ),
 ]
 StyleOption = Annotated[

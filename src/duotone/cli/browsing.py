@@ -140,23 +140,35 @@ def datasets(as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     for item in found:
         result.add_row(item.name, item.summary, item.where, style="" if item.available else "dim")
     show(result)
-    remark("Your own: --data FILE.npz or --data FOLDER with FOLDER/CLIENT/CLASS/*.png", quiet)
+    remark(
+        "Your own: --data with FILE.npz, FILE.csv or FILE.parquet (--set table.label=COLUMN), "
+        "FOLDER/CLIENT/CLASS/*.png, a folder of .npy files, or hub:NAME",
+        quiet,
+    )
 
 
 @data_app.command(name="import")
 def import_data(
-    name: Annotated[str, typer.Argument(help="celeba64, cifar10, mnist, mnist-m, svhn or usps.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="celeba64, cifar10, mnist, mnist-m, svhn, usps, or a name of yours."),
+    ],
     path: Annotated[
         Path,
-        typer.Argument(help="The folder with the official files; for cifar10 also its .tar.gz."),
+        typer.Argument(
+            help="The folder with the official files; for cifar10 also its .tar.gz; for a name of "
+            "yours what --data takes."
+        ),
     ],
     quiet: QuietOption = False,
 ) -> None:
-    """Read a data set's official files once and keep it in the user cache.
+    """Read official files, or images of your own, once and keep them in the user cache.
 
-    Example:
+    Examples:
 
       duotone data import mnist ~/Downloads/mnist
+
+      duotone data import scans path/to/folder
     """
     from duotone.data import import_dataset
 

@@ -198,6 +198,11 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         f"# {facts['members']} members, {facts['newcomers']} newcomers; {megabytes:.1f} MB travel "
         "per round\n"
     )
+    preparation = plan.population.dataset.preparation
+    if preparation is not None:
+        sys.stdout.write(f"# features: {', '.join(preparation.features)}\n")
+        if preparation.remark:
+            sys.stdout.write(f"# {preparation.remark}\n")
 
 
 @app.command()

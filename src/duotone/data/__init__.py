@@ -8,8 +8,11 @@ that the user brings, see :mod:`duotone.data.canonical`.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from duotone.data.canonical import (
     dataset_from_mapping,
@@ -17,25 +20,38 @@ from duotone.data.canonical import (
     find_file,
     read_dataset,
     save_dataset,
+    search_folders,
+    user_cache,
 )
 from duotone.data.composed import DIGITS4
 from duotone.data.dataset import Dataset
 from duotone.data.folders import read_folder
-from duotone.data.readers import import_dataset
+from duotone.data.frames import SUFFIXES
+from duotone.data.hub import PREFIX, is_saved, load_named, load_saved
+from duotone.data.mapped import is_mapped_folder, read_mapped, save_mapped
+from duotone.data.objects import dataset_from_object
+from duotone.data.preparing import Preparation, prepared
+from duotone.data.readers import READERS, import_official
 from duotone.data.sources import ORIGINS
-from duotone.errors import DataError
-from duotone.registry import Registry
+from duotone.data.tables import read_table, table_settings
+from duotone.errors import ConfigError, DataError
+from duotone.registry import Registry, did_you_mean
 
 __all__ = [
     "DATASETS",
     "Dataset",
     "DatasetSummary",
+    "Preparation",
     "dataset_from_mapping",
+    "dataset_from_object",
     "describe_datasets",
     "import_dataset",
     "lasting_name",
     "load_dataset",
+    "prepared",
     "save_dataset",
+    "save_mapped",
+    "table_settings",
 ]
 
 DATASETS = Registry(
@@ -104,26 +120,46 @@ class DatasetSummary:
     where: str
 
 
-def load_dataset(name_or_path: str) -> Dataset:
+def load_dataset(name_or_path: str, *, table: Mapping[str, Any] | None = None) -> Dataset:
     """Return a data set by its name, its file or its folder.
 
     A known name wins over a file or folder of the same name; write ``./digits`` for the latter.
 
     Args:
-        name_or_path: A name in :data:`DATASETS`, the path of a canonical ``NAME.npz``, a folder
-            ``CLIENT/CLASS/*.png``, or ``"package.module:function"``.
+        name_or_path: A name in :data:`DATASETS`; a file: a canonical ``NAME.npz``, CSV or Parquet;
+            a folder: ``CLIENT/CLASS/*.png``, ``.npy`` files (see :mod:`duotone.data.mapped`) or
+            a data set that Hugging Face's ``save_to_disk`` wrote; ``"hub:NAME"`` for one from its
+            cache; or ``"package.module:function"``.
+        table: Which columns of a table are what, see :class:`duotone.data.tables.TableSettings`.
 
     Raises:
         UnknownNameError: It is none of these.
+        ConfigError: Settings of the table are wrong, or this is no table.
         DataError: The samples are missing or damaged.
     """
+    settings = table_settings(table)
+    if name_or_path.startswith(PREFIX):
+        name = name_or_path.removeprefix(PREFIX)
+        return dataset_from_object(load_named(name), settings, name=name.rpartition("/")[2])
     path = _path_of(name_or_path)
+    if path is not None and path.is_file() and path.suffix.lower() in SUFFIXES:
+        return read_table(path, settings)
+    if path is not None and path.is_dir() and is_saved(path):
+        return dataset_from_object(load_saved(path), settings, name=path.resolve().name)
+    if table:
+        raise ConfigError(
+            f"table.{next(iter(table))} is set, but {name_or_path!r} has no columns; give a CSV or "
+            "Parquet file, or leave it out."
+        )
     if path is not None and path.is_dir():
-        return read_folder(path)
+        return read_mapped(path) if is_mapped_folder(path) else read_folder(path)
     if path is not None and path.is_file():
         return read_dataset(path)
-    if path is not None and (path.suffix == ".npz" or os.sep in name_or_path):
+    if path is not None and (path.suffix in (".npz", *SUFFIXES) or os.sep in name_or_path):
         raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
+    own = None if name_or_path in DATASETS else find_file(file_of(name_or_path))
+    if own is not None:
+        return read_dataset(own, name=name_or_path)
     make = DATASETS.load(name_or_path)
     dataset = make() if callable(make) else make
     if not isinstance(dataset, Dataset):
@@ -132,6 +168,35 @@ def load_dataset(name_or_path: str) -> Dataset:
             "it must be a function without arguments that returns a duotone Dataset."
         )
     return dataset
+
+
+def import_dataset(name: str, path: Path | str, out: Path | None = None) -> Path:
+    """Read official files, or samples of the user's own, once and write them in canonical form.
+
+    Args:
+        name: That of official files, see :func:`duotone.data.readers.import_official`; or another,
+            by which the samples can be asked for from then on.
+        path: The official files; or for another name what :func:`load_dataset` takes.
+        out: The folder to write to; by default the user cache.
+
+    Returns:
+        The file written.
+
+    Raises:
+        UnknownNameError: The name is nearly that of official files.
+        ConfigError: The name is taken, or cannot be that of a file.
+        DataError: The samples are missing or damaged, or are a table, which is not copied.
+    """
+    if name in READERS or did_you_mean(name, READERS):
+        return import_official(name, path, out)
+    if name in DATASETS or not re.fullmatch(r"[\w-]+", name):
+        raise ConfigError(
+            f"The data cannot be called {name!r}: use a new name of letters, digits and dashes."
+        )
+    dataset = load_dataset(str(path))
+    written = (out or user_cache()) / file_of(name)
+    save_dataset(dataset, written)
+    return written
 
 
 def lasting_name(name_or_path: str) -> str:
@@ -148,9 +213,19 @@ def _path_of(name_or_path: str) -> Path | None:
 
 def describe_datasets() -> list[DatasetSummary]:
     """List the known data sets and say which can be loaded now, without loading any."""
-    return [
+    known = [
         DatasetSummary(name, _SUMMARIES.get(name, "from a plug-in"), *_availability(name))
         for name in DATASETS
+    ]
+    taken = {file_of(name) for name in DATASETS}
+    own = {
+        path.stem: path
+        for folder in reversed(search_folders())
+        for path in sorted(folder.glob("*.npz"))
+        if path.name not in taken
+    }
+    return known + [
+        DatasetSummary(name, "your own", True, str(path)) for name, path in sorted(own.items())
     ]
 
 

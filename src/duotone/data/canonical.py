@@ -1,8 +1,8 @@
 """The canonical file of a data set: ``NAME.npz``, read with care, written whole or not at all.
 
 Keys are ``x_train, y_train, x_test, y_test`` and, where the data has them, ``client_train,
-client_test`` (natural client ids), ``domain_train, domain_test`` and ``factor_<name>_train,
-factor_<name>_test``. Other keys are ignored. Nothing is ever unpickled.
+client_test`` (natural client ids), ``domain_train, domain_test``, ``factor_<name>_train,
+factor_<name>_test`` and ``class_names``. Other keys are ignored. Nothing is ever unpickled.
 
 The files of known data sets are looked up in the folder ``$DUOTONE_DATA``, then in the user cache.
 """
@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from duotone.data.dataset import Array, Dataset
+from duotone.data.samples import as_samples
 from duotone.errors import DataError
 from duotone.registry import did_you_mean
 
 _PLAIN = ("x", "y", "client", "domain")
-_ARRAY_NAME = re.compile(rf"({'|'.join(_PLAIN)}|factor_.+)_(train|test)")
-_KNOWN = ("x_", "y_", "client_", "domain_", "factor_")
+_ARRAY_NAME = re.compile(rf"({'|'.join(_PLAIN)}|factor_.+)_(train|test)|class_names")
 
 
 def user_cache() -> Path:
@@ -53,7 +53,7 @@ def find_file(file: str) -> Path | None:
 def read_dataset(path: Path, *, name: str | None = None, origin: str | None = None) -> Dataset:
     """Read a canonical file.
 
-    Tables of any float type become float32. Images must be uint8.
+    What number types samples may have is said in :mod:`duotone.data.samples`.
 
     Args:
         path: The file.
@@ -83,14 +83,14 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
             near = did_you_mean(key, [f"{kind}_{s}" for kind in _PLAIN for s in ("train", "test")])
             raise DataError(
                 f"Unknown array {key!r}.{near} A data set has x, y, client, domain and "
-                "factor_NAME, each as …_train and …_test."
+                "factor_NAME, each as …_train and …_test, and class_names."
             )
     try:
         return Dataset.from_arrays(
             name,
-            _as_samples("x_train", arrays["x_train"]),
+            as_samples(arrays["x_train"]),
             arrays["y_train"],
-            _as_samples("x_test", arrays["x_test"]),
+            as_samples(arrays["x_test"]),
             arrays["y_test"],
             client=_column(arrays, "client"),
             domain=_column(arrays, "domain"),
@@ -99,6 +99,7 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
                 for factor in _factor_names(arrays)
                 if (pair := _column(arrays, f"factor_{factor}")) is not None
             },
+            class_names=_class_names(arrays),
             origin=origin,
         )
     except KeyError as error:
@@ -108,10 +109,8 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
         ) from error
 
 
-def read_arrays(
-    path: Path, starts: tuple[str, ...] = _KNOWN, ends: tuple[str, ...] = ("_train", "_test")
-) -> dict[str, Array]:
-    """Read those arrays of an npz file whose names have one of these starts and ends."""
+def read_arrays(path: Path, names: re.Pattern[str] = _ARRAY_NAME) -> dict[str, Array]:
+    """Read those arrays of an npz file that have one of these names."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     if not zipfile.is_zipfile(path):
@@ -122,7 +121,7 @@ def read_arrays(
         # NumPy leaves a file open that it opened itself and found damaged.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for key in archive.files:
-                if key.startswith(starts) and key.endswith(ends):
+                if names.fullmatch(key):
                     arrays[key] = archive[key]
     # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.
     except Exception as error:
@@ -134,12 +133,17 @@ def read_arrays(
 def save_dataset(dataset: Dataset, path: Path | str) -> None:
     """Write a data set as a canonical file, whole or not at all.
 
-    The file holds the samples, labels, clients, domains and factors. It does not hold the origin,
-    and the number of classes is read from the labels again.
+    The file holds the samples, labels, clients, domains, factors and names of classes. It does not
+    hold the origin, and without names the number of classes is read from the labels again.
 
     Raises:
-        DataError: The file cannot be written.
+        DataError: The file cannot be written, or the data is a table that is not prepared yet.
     """
+    if dataset.columns is not None:
+        raise DataError(
+            f"{dataset.name!r} is a table whose features are prepared for each run anew; keep its "
+            "CSV or Parquet file."
+        )
     columns = {"x": dataset.x, "y": dataset.y, "client": dataset.client, "domain": dataset.domain}
     columns |= {f"factor_{factor}": values for factor, values in dataset.factors.items()}
     write_arrays(
@@ -149,7 +153,8 @@ def save_dataset(dataset: Dataset, path: Path | str) -> None:
             for key, values in columns.items()
             if values is not None
             for split, rows in (("train", dataset.train_rows), ("test", dataset.test_rows))
-        },
+        }
+        | ({} if dataset.class_names is None else {"class_names": np.array(dataset.class_names)}),
     )
 
 
@@ -177,18 +182,16 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
         ) from error
 
 
-def _as_samples(key: str, x: Array) -> Array:
-    x = np.asarray(x)
-    if not np.issubdtype(x.dtype, np.floating):
-        return x
-    if x.ndim > 2:
+def _class_names(arrays: Mapping[str, Array]) -> list[str] | None:
+    if "class_names" not in arrays:
+        return None
+    names = np.asarray(arrays["class_names"])
+    if names.ndim != 1 or names.dtype.kind not in "UT":
         raise DataError(
-            f"{key} holds {x.dtype} images; images must be uint8 from 0 to 255. For values from 0 "
-            "to 1 store (x * 255).round().astype(numpy.uint8)."
+            f"class_names is {names.dtype} with shape {names.shape}; it must be a list of texts, "
+            "one per class."
         )
-    # Values beyond float32 become infinite here and are refused with their row afterwards.
-    with np.errstate(over="ignore"):
-        return x.astype(np.float32, copy=False)
+    return [str(name) for name in names]
 
 
 def _factor_names(arrays: Mapping[str, Array]) -> list[str]:

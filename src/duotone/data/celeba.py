@@ -100,7 +100,7 @@ def with_hair(dataset: Dataset, path: Path) -> Dataset:
     Raises:
         DataError: The file lacks the attributes.
     """
-    arrays = read_arrays(path, ("attr_",), ends=("_names", "_train", "_test"))
+    arrays = read_arrays(path, re.compile("attr_(names|train|test)"))
     names = np.ravel(arrays.get("attr_names", ())).tolist()
     forms = {
         f"attr_{split}": (len(rows), len(names))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,7 +101,7 @@ def _numbers_in_mnist(split: str) -> Array:
     path = find_file(file_of("mnist-m"))
     assert path is not None, "the domains are loaded first"
     key, labels = f"idx_{split}", f"y_{split}"
-    arrays = read_arrays(path, (key, labels))
+    arrays = read_arrays(path, re.compile(f"{key}|{labels}"))
     if key not in arrays or arrays[key].shape != arrays[labels].shape:
         raise DataError(
             f"{path}: {key}, the numbers of its digits in MNIST, is missing or does not fit, so "

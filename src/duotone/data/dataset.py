@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.labels import check_labels, numbered
 from duotone.errors import DataError
 
+if TYPE_CHECKING:
+    from duotone.data.preparing import Preparation
+
 Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A feature of a table as it was read.
+
+    Attributes:
+        name: What the table calls it.
+        values: The categories, in the order of their numbers; ``None`` for a column of numbers.
+    """
+
+    name: str
+    values: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +42,9 @@ class Dataset:
 
     Attributes:
         name: What the user calls it.
-        x: Images as uint8 ``(rows, height, width)`` or ``(rows, height, width, channels)``, or
-            features as float32 ``(rows, features)``.
+        x: Images as uint8, or as float32 in [0, 1], ``(rows, height, width)`` or ``(rows, height,
+            width, channels)``; or features as float32 ``(rows, features)``. While ``columns`` are
+            given: float64, NaN for what is missing, and categories by their number.
         y: Classes as int64 from 0, or regression targets as float32.
         is_test: Which rows are test samples.
         classes: Number of classes; 0 for regression.
@@ -34,6 +53,9 @@ class Dataset:
         factors: Ground-truth factors by name, one value per row; NaN or empty text where a sample
             has none.
         origin: One sentence for humans: where the samples come from.
+        class_names: What the classes are called, in the order of their numbers, where it is known.
+        columns: Of a table that is not prepared for training yet, what its features are.
+        preparation: How the features of a prepared table were made of its columns.
     """
 
     name: str
@@ -45,6 +67,9 @@ class Dataset:
     domain: Array | None = None
     factors: Mapping[str, Array] = field(default_factory=dict)
     origin: str = ""
+    class_names: tuple[str, ...] | None = None
+    columns: tuple[Column, ...] | None = None
+    preparation: Preparation | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -59,12 +84,24 @@ class Dataset:
         """Row numbers of the test samples."""
         return np.flatnonzero(self.is_test)
 
+    @property
+    def is_image(self) -> bool:
+        """Whether samples are images."""
+        return self.x.ndim > 2
+
+    def pictures(self, rows: Any) -> NDArray[np.uint8]:
+        """Return some images as uint8, to be looked at."""
+        images: Array = self.x[rows]
+        return images if images.dtype == np.uint8 else np.rint(images * 255).astype(np.uint8)
+
     def fingerprint(self) -> str:
         """Return a short hash of the samples and labels: equal data, equal fingerprint."""
         digest = hashlib.sha256()
         for array in (self.x, self.y, self.is_test):
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
+        if self.preparation is not None:  # scaled, a column in other units looks the same
+            digest.update(json.dumps(self.preparation.as_json()).encode())
         return digest.hexdigest()[:16]
 
     @classmethod
@@ -80,12 +117,14 @@ class Dataset:
         domain: tuple[Array, Array] | None = None,
         factors: Mapping[str, tuple[Array, Array]] | None = None,
         classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        columns: tuple[Column, ...] | None = None,
         origin: str = "",
     ) -> Dataset:
         """Check the arrays of a data set and put them into one table.
 
-        Pairs are (training, test). Labels of an integer type are classes, of a float type
-        regression targets.
+        Pairs are (training, test). Integer labels are classes, floats regression targets, and texts
+        names of classes, numbered in their sorted order unless ``class_names`` gives another.
 
         Args:
             name: What the user calls the data.
@@ -97,20 +136,22 @@ class Dataset:
             domain: Domain names.
             factors: Ground-truth factors.
             classes: Number of classes, if more than the labels show.
+            class_names: What the classes are called, in the order of their numbers.
+            columns: What the features are, for a table that is not prepared yet.
             origin: One sentence on where the samples come from.
 
         Raises:
             DataError: Something does not fit; the message names the array.
         """
-        x_train, x_test = np.asarray(x_train), np.asarray(x_test)
-        y_train, y_test = np.asarray(y_train), np.asarray(y_test)
-        _check_samples(name, x_train, x_test)
+        x_train, x_test, y_train, y_test = map(np.asarray, (x_train, x_test, y_train, y_test))
+        check_samples(name, x_train, x_test, raw=columns is not None)
         rows = (len(x_train), len(x_test))
-        for what, pair in {"y": (y_train, y_test), "client": client, "domain": domain}.items():
+        made = {f"factor_{factor}": pair for factor, pair in (factors or {}).items()}
+        given = {"y": (y_train, y_test), "client": client, "domain": domain, **made}
+        for what, pair in given.items():
             _check_rows(name, what, pair, rows)
-        y, classes = _check_labels(name, y_train, y_test, classes)
-        for factor, pair in (factors or {}).items():
-            _check_rows(name, f"factor_{factor}", pair, rows)
+        y_train, y_test, names = numbered(name, y_train, y_test, class_names)
+        y, classes = check_labels(name, y_train, y_test, len(names) if names else classes)
         return cls(
             name=name,
             x=_joined(x_train, x_test),
@@ -121,6 +162,8 @@ class Dataset:
             domain=None if domain is None else _joined(*domain).astype(str),
             factors={key: _joined(*pair) for key, pair in (factors or {}).items()},
             origin=origin,
+            class_names=names,
+            columns=columns,
         )
 
 
@@ -135,14 +178,21 @@ def _joined(train: Array, test: Array) -> Array:
     return np.concatenate([np.asarray(train), np.asarray(test)])
 
 
-def _check_samples(name: str, x_train: Array, x_test: Array) -> None:
+def check_samples(name: str, x_train: Array, x_test: Array, *, raw: bool = False) -> None:
+    """Check the form of samples.
+
+    Args:
+        name: What the user calls the data.
+        x_train: Training samples.
+        x_test: Test samples.
+        raw: Whether they are columns of a table that is not prepared yet.
+
+    Raises:
+        DataError: Something does not fit; the message names the array.
+    """
     for what, x in (("x_train", x_train), ("x_test", x_test)):
-        if x.dtype == np.uint8 and x.ndim in (3, 4):
-            if 0 in x.shape[1:3] or (x.ndim == 4 and x.shape[3] not in (1, 3)):
-                raise DataError(
-                    f"{what} of {name!r} has shape {x.shape}; images must be rows × height × width "
-                    "or rows × height × width × channels with 1 or 3 channels."
-                )
+        if x.dtype in (np.uint8, np.float32) and x.ndim in (3, 4):
+            _check_images(name, what, x)
         elif x.dtype == np.float32 and x.ndim == 2:
             if not np.isfinite(x).all():
                 row = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
@@ -150,7 +200,7 @@ def _check_samples(name: str, x_train: Array, x_test: Array) -> None:
                     f"{what} of {name!r} holds NaN or infinite values (first in row {row}); "
                     "remove or fill them before training."
                 )
-        else:
+        elif not (raw and x.dtype == np.float64 and x.ndim == 2):
             raise DataError(
                 f"{what} of {name!r} is {x.dtype} with shape {x.shape}; duotone reads uint8 images "
                 "(rows × height × width[ × channels]) and float32 tables (rows × features)."
@@ -164,36 +214,20 @@ def _check_samples(name: str, x_train: Array, x_test: Array) -> None:
         raise DataError(f"{name!r} has no training samples.")
 
 
-def _check_labels(
-    name: str, y_train: Array, y_test: Array, classes: int | None
-) -> tuple[Array, int]:
-    for what, y in (("y_train", y_train), ("y_test", y_test)):
-        if y.ndim != 1:
+def _check_images(name: str, what: str, x: Array) -> None:
+    if 0 in x.shape[1:3] or (x.ndim == 4 and x.shape[3] not in (1, 3)):
+        raise DataError(
+            f"{what} of {name!r} has shape {x.shape}; images must be rows × height × width "
+            "or rows × height × width × channels with 1 or 3 channels."
+        )
+    if x.dtype == np.float32 and x.size:
+        low, high = float(x.min()), float(x.max())
+        if not (low >= 0 and high <= 1):  # in these words, because NaN is neither
             raise DataError(
-                f"{what} of {name!r} has shape {y.shape}; it must be one label per row."
+                f"{what} of {name!r} are images with values from {low:g} to {high:g}; float images "
+                "must lie in [0, 1]: divide by the largest possible value, and leave out "
+                "normalisation."
             )
-    y = _joined(y_train, y_test)
-    if np.issubdtype(y.dtype, np.floating):
-        if not np.isfinite(y).all():
-            raise DataError(f"The labels of {name!r} hold NaN or infinite values.")
-        return y.astype(np.float32), 0
-    if not np.issubdtype(y.dtype, np.integer):
-        raise DataError(
-            f"The labels of {name!r} are {y.dtype}; they must be integers (classes) or floats "
-            "(regression)."
-        )
-    found = int(y.max()) + 1
-    if y.min() < 0 or (classes is not None and found > classes):
-        allowed = "0 and above" if classes is None else f"0 to {classes - 1}"
-        raise DataError(
-            f"The labels of {name!r} run from {y.min()} to {y.max()}; they must be {allowed}."
-        )
-    if classes is None and found > max(1000, len(y)):
-        raise DataError(
-            f"The labels of {name!r} reach {found - 1} with only {len(y)} samples; "
-            "renumber the classes from 0."
-        )
-    return y.astype(np.int64), classes or found
 
 
 def _check_rows(

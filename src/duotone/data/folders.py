@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from duotone.data.dataset import Dataset
+from duotone.data.dataset import Array, Dataset
+from duotone.data.samples import as_samples
+from duotone.data.split import TEST_EVERY
 from duotone.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY_MODES = ("1", "L", "LA")
 _COLOUR_MODES = ("RGB", "RGBA", "P", "PA", "CMYK", "YCbCr")
-_TEST_EVERY = 5
+_DEEP_MODES = ("I;16", "I;16B", "I;16L", "I;16N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +41,24 @@ def read_folder(folder: Path) -> Dataset:
     Hidden files and files of other types are ignored.
 
     All images must have one size and be either all grey or all in colour. Transparency is dropped
-    and palettes are resolved to colours.
+    and palettes are resolved to colours. Grey images of 16 bits are read as
+    :mod:`duotone.data.samples` says, if all are of 16 bits.
 
     Raises:
         DataError: A folder is empty, or an image is unreadable or unlike the first one.
     """
     found = list(_find_images(folder))
-    first = read_image(found[0].path)
-    images = np.empty((len(found), *first.shape), np.uint8)
+    first = read_image(found[0].path, deep=True)
+    images = np.empty((len(found), *first.shape), first.dtype)
     for row, item in enumerate(found):
-        image = read_image(item.path)
-        if image.shape != first.shape:
+        image = read_image(item.path, deep=True)
+        if image.shape != first.shape or image.dtype != first.dtype:
             raise DataError(
                 f"{item.path} is {_form(image)}, but {found[0].path} is {_form(first)}; "
                 "all images must have one size and be all grey or all in colour."
             )
         images[row] = image
+    images = as_samples(images)
     classes = sorted({item.label for item in found})
     number = {label: position for position, label in enumerate(classes)}
     labels = np.array([number[item.label] for item in found], np.int64)
@@ -64,13 +71,17 @@ def read_folder(folder: Path) -> Dataset:
         images[test],
         labels[test],
         client=(clients[~test], clients[test]),
-        classes=len(classes),
-        origin=f"Images in the folder {folder.resolve().name}; classes: {', '.join(classes)}.",
+        class_names=classes,
+        origin=f"Images in the folder {folder.resolve().name}.",
     )
 
 
-def read_image(path: Path) -> NDArray[np.uint8]:
+def read_image(path: Path, *, deep: bool = False) -> Array:
     """Read one image as grey (height × width) or colour (height × width × 3).
+
+    Args:
+        path: The file.
+        deep: Whether a grey image may have 16 bits; it is then of type uint16.
 
     Raises:
         DataError: The file is no readable image with 8 bits per channel.
@@ -79,17 +90,32 @@ def read_image(path: Path) -> NDArray[np.uint8]:
 
     try:
         with Image.open(path) as image:
-            if image.mode in _GREY_MODES:
-                return np.asarray(image.convert("L"))
-            if image.mode in _COLOUR_MODES:
-                # Straight to RGB, Pillow warns about palettes with transparency.
-                via = "RGBA" if image.mode in ("P", "PA") else "RGB"
-                return np.asarray(image.convert(via))[..., :3]
+            if deep or image.mode not in _DEEP_MODES:
+                return pixels_of(image)
             mode = image.mode
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read ({error}).") from error
     raise DataError(f"{path}: images of the kind {mode!r} are not read; save it with 8 bits.")
+
+
+def pixels_of(image: Image.Image) -> Array:
+    """Return an image of Pillow as uint8, grey or in colour, or as uint16 if it has 16 bits.
+
+    Raises:
+        DataError: It is of another kind.
+    """
+    if image.mode in _DEEP_MODES:
+        return np.asarray(image).astype(np.uint16)
+    if image.mode in _GREY_MODES:
+        return np.asarray(image.convert("L"))
+    if image.mode in _COLOUR_MODES:
+        # Straight to RGB, Pillow warns about palettes with transparency.
+        via = "RGBA" if image.mode in ("P", "PA") else "RGB"
+        return np.asarray(image.convert(via))[..., :3]
+    raise DataError(f"images of the kind {image.mode!r} are not read; save it with 8 bits.")
 
 
 def _find_images(folder: Path) -> Iterator[_Found]:
@@ -105,7 +131,7 @@ def _find_images(folder: Path) -> Iterator[_Found]:
         for client in _subfolders(folder / split, "of clients"):
             for label in _subfolders(client, "of classes"):
                 for position, path in enumerate(_images(label), start=1):
-                    is_test = split == "test" if split else position % _TEST_EVERY == 0
+                    is_test = split == "test" if split else position % TEST_EVERY == 0
                     yield _Found(path, client.name, label.name, is_test)
 
 
@@ -134,6 +160,7 @@ def _images(folder: Path) -> list[Path]:
     return found
 
 
-def _form(image: NDArray[np.uint8]) -> str:
+def _form(image: Array) -> str:
     kind = "grey" if image.ndim == 2 else "in colour"
+    kind += " with 16 bits" if image.dtype == np.uint16 else ""
     return f"{image.shape[1]}×{image.shape[0]} {kind}"

@@ -23,7 +23,7 @@ from duotone.errors import DataError, UnknownNameError
 from duotone.registry import did_you_mean
 
 
-def import_dataset(name: str, path: Path | str, out: Path | None = None) -> Path:
+def import_official(name: str, path: Path | str, out: Path | None = None) -> Path:
     """Read the official files of a data set and write them in canonical form.
 
     Args:

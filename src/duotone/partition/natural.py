@@ -52,7 +52,7 @@ class Natural(Scheme[NaturalSettings]):
         if dataset.client is None:
             raise PartitionError(
                 f"{dataset.name!r} does not say which client its samples are from; use another "
-                "partition, or data with client_train and client_test."
+                "partition, data with client_train and client_test, or a table with table.client."
             )
         ids, position = np.unique(dataset.client, return_inverse=True)
         groups = _groups(dataset, len(ids), position)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from duotone.data.dataset import Array, Dataset
+from duotone.data.preparing import prepared
 from duotone.errors import PartitionError
 from duotone.types import NO_LABEL, ClientData, DataInfo, Role, Split
 
@@ -131,8 +132,9 @@ class Partition(Mapping[str, Holding]):
 class Population:
     """A data set and its partition: every client's samples, made on demand.
 
-    The samples exist once. :meth:`arrays` and :meth:`from_arrays` let worker processes look at the
-    same memory instead of a copy.
+    The columns of a table become features here, by what members have in training, see
+    :mod:`duotone.data.preparing`. The samples exist once. :meth:`arrays` and :meth:`from_arrays`
+    let worker processes look at the same memory instead of a copy.
 
     Args:
         dataset: The samples.
@@ -149,12 +151,14 @@ class Population:
         labelled: int | None = None,
         keeps_unlabelled: bool = False,
     ) -> None:
+        if dataset.columns is not None:
+            dataset = prepared(dataset, [partition[member].train for member in partition.members])
         self.dataset = dataset
         self.partition = partition
         self.labelled = labelled
         self.keeps_unlabelled = keeps_unlabelled
         shape = dataset.x.shape[1:]
-        if dataset.x.dtype == np.uint8:
+        if dataset.is_image:
             height, width, *channels = shape
             shape = (channels[0] if channels else 1, height, width)
         self.info = DataInfo(
@@ -176,7 +180,7 @@ class Population:
         if split == "train" and self.labelled is not None:
             y[self.labelled :] = torch.nan if y.is_floating_point() else NO_LABEL
         if self.info.is_image:
-            x = x.float().div_(255)
+            x = x.float().div_(255) if x.dtype == torch.uint8 else x
             # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
             x = x.permute(0, 3, 1, 2) if x.ndim == 4 else x.unsqueeze(1)
         return ClientData(client, x, y, self.info)

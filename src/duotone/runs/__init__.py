@@ -161,7 +161,9 @@ def run(
         config: Settings as nested tables, or the path of a TOML file.
         method: A method's name, a subclass of :class:`duotone.Method`, or a table with a name and
             settings.
-        data: A data set's name, or arrays ``x_train, y_train, x_test, y_test`` in a mapping.
+        data: A data set's name or path; arrays ``x_train, y_train, x_test, y_test`` in a mapping;
+            a data frame, a torch or Hugging Face data set: see
+            :func:`duotone.data.objects.dataset_from_object`.
         model: A model's name, or a class, function or module.
         out: The folder to make; by default a new one in ``runs``.
         observers: Told what happens.
@@ -182,8 +184,8 @@ def run(
         values = read_toml(Path(config))
     given = {} if method is None else {"method": method}
     values = merged(with_tables(values), _placed({**given, **settings}))
-    if isinstance(data, str):
-        values, data = {**values, "data": data}, None
+    if isinstance(data, str | Path):
+        values, data = {**values, "data": str(data)}, None
     if isinstance(model, str):
         values, model = {**values, "model": model}, None
     plan = plan_run(values, data=data, model=model)

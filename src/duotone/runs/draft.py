@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from duotone.config import NAME_OF_TABLE, RunConfig, sifted
-from duotone.data import dataset_from_mapping, load_dataset
+from duotone.data import dataset_from_object, load_dataset, table_settings
 from duotone.data.dataset import Dataset
 from duotone.data.styles import checked_style_set
 from duotone.errors import ConfigError, Problems
@@ -17,7 +17,8 @@ from duotone.partition import (
     resolve_settings,
 )
 
-Data: TypeAlias = Dataset | Mapping[str, Any]
+Data: TypeAlias = Any
+"""What :func:`duotone.data.objects.dataset_from_object` takes: arrays, frames, data sets."""
 DEFAULT_SCHEME = "groups"
 OBJECT = "object:"
 """What stands before the name of something made in Python that no file can give again."""
@@ -52,15 +53,19 @@ class Draft:
         problems.add(wrong.values())
         assert base is not None  # nothing in it must be given
         self.base = base
-        self.scheme = str(values["partition"].pop("scheme", DEFAULT_SCHEME))
+        names_clients = bool(base.table and "client" in base.table)
+        default = "natural" if names_clients else DEFAULT_SCHEME
+        self.scheme = str(values["partition"].pop("scheme", default))
         self.holding: PartitionSettings | None = problems.checked(
             lambda: resolve_settings(self.scheme, values["partition"])
         )
         self.dataset: Any = None
         if data is not None:
-            self.dataset = problems.checked(lambda: _dataset(data))
+            self.dataset = problems.checked(
+                lambda: dataset_from_object(data, table_settings(base.table))
+            )
         elif "data" not in wrong:
-            self.dataset = problems.checked(lambda: _named_dataset(base.data))
+            self.dataset = problems.checked(lambda: _named_dataset(base.data, base.table))
         self.style_set: str | None = problems.checked(
             lambda: checked_style_set(base.style, self.dataset)
         )
@@ -106,9 +111,9 @@ def check_not_object(what: str, name: object) -> None:
         )
 
 
-def _named_dataset(name: str) -> Dataset:
+def _named_dataset(name: str, table: Mapping[str, Any] | None) -> Dataset:
     check_not_object("data", name)
-    return load_dataset(name)
+    return load_dataset(name, table=table)
 
 
 def _check_quorum(quorum: int, drawn: int) -> None:
@@ -122,14 +127,3 @@ def _check_sampled(sampled: int | None, members: int) -> None:
             f"{sampled} clients per round were asked for, but there are only {members} members; "
             "lower --sampled."
         )
-
-
-def _dataset(given: Data) -> Dataset:
-    if isinstance(given, Dataset):
-        return given
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            "data is a name, a path, a mapping of arrays (x_train, y_train, x_test, y_test) or a "
-            f"duotone Dataset. Got a {type(given).__name__}."
-        )
-    return dataset_from_mapping("arrays", given)

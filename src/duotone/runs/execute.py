@@ -134,6 +134,9 @@ def _train(
     for observer in observers:
         observer.run_started(folder, plan, done)
     folder.log(f"starting after round {done} of {config.rounds}")
+    preparation = population.dataset.preparation
+    if preparation is not None and preparation.remark and not done:
+        say(preparation.remark)
 
     with make_backend(plan.method, population, config, say) as backend, folder.scratch() as scratch:
         shelf = Shelf(scratch)

@@ -33,6 +33,7 @@ import polars as pl
 from filelock import FileLock, Timeout
 
 from duotone.config import RunConfig, flat, read_toml, validated, write_toml
+from duotone.data.preparing import Preparation
 from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
 from duotone.federation.store import CommittedRound, FolderStore, reading
@@ -118,6 +119,25 @@ class RunFolder(ResultFiles):
     def facts(self) -> dict[str, Any]:
         """Return what ``run.json`` says."""
         return read_json(self.path / "run.json")
+
+    def class_names(self) -> tuple[str, ...] | None:
+        """Return what the classes are called, in the order of their numbers, if it is known."""
+        names = self.facts().get("class_names")
+        return None if names is None else tuple(map(str, names))
+
+    def preparation(self) -> Preparation | None:
+        """Return how the run's features were made of the columns of a table; else ``None``.
+
+        Raises:
+            RunError: What ``run.json`` says of it is damaged.
+        """
+        content = self.facts().get("preparation")
+        try:
+            return None if content is None else Preparation.from_json(content)
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.path / 'run.json'} is damaged: its preparation lacks {error}."
+            ) from error
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
         """Replace ``run.json``."""

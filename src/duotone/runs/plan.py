@@ -309,9 +309,13 @@ def part_sizes(method: Method, data: DataInfo) -> dict[Part, PartSize]:
 
 
 def facts_of(plan: Plan) -> dict[str, Any]:
-    """Return what identifies the data and the partition of a run."""
+    """Return what identifies the data and the partition of a run, and what the data is called."""
+    dataset = plan.population.dataset
+    preparation = dataset.preparation
     return {
-        "data_fingerprint": plan.population.dataset.fingerprint(),
+        "data_fingerprint": dataset.fingerprint(),
+        "class_names": None if dataset.class_names is None else list(dataset.class_names),
+        "preparation": None if preparation is None else preparation.as_json(),
         "partition_fingerprint": plan.population.partition.fingerprint(),
         "members": len(plan.population.partition.members),
         "newcomers": len(plan.population.partition.newcomers),

@@ -2,7 +2,7 @@
 
 Tensors travel as raw buffers beside the pickle, not inside it. Samples do not travel at all: they
 lie in an anonymous file that every process maps. The file has no name, so nothing can be left
-behind, however a process dies.
+behind, however a process dies. Samples that are mapped from a file already are mapped again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -71,33 +71,45 @@ def receive(connection: Connection) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each array lies in the shared file."""
+    """Where each array lies in the shared file, or in the file that it was mapped from."""
 
     arrays: dict[str, tuple[str, tuple[int, ...], int]]
     size: int
+    mapped: dict[str, tuple[str, str, tuple[int, ...], int]] = field(default_factory=dict)
 
 
 def share(arrays: Mapping[str, Array]) -> tuple[int, Layout]:
     """Copy arrays into an anonymous file in memory; return its descriptor and layout."""
     places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    mapped: dict[str, tuple[str, str, tuple[int, ...], int]] = {}
     offset = 0
     for name, array in arrays.items():
+        # A view of a mapped array has another offset than it says; it is copied.
+        base: Any = array.base
+        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap):
+            file_name = os.path.abspath(str(array.filename))
+            mapped[name] = (file_name, array.dtype.str, array.shape, array.offset)
+            continue
         places[name] = (array.dtype.str, array.shape, offset)
         offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-    layout = Layout(places, max(offset, 1))
+    layout = Layout(places, max(offset, 1), mapped)
     folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryFile(dir=folder) as file:
         descriptor = os.dup(file.fileno())
     os.truncate(descriptor, layout.size)
     for name, view in attach(descriptor, layout).items():
-        view[...] = arrays[name]
+        if name in places:
+            view[...] = arrays[name]
     return descriptor, layout
 
 
 def attach(descriptor: int, layout: Layout) -> dict[str, Array]:
     """Map a shared file; return views on its arrays."""
     memory = mmap.mmap(descriptor, layout.size)
-    return {
+    arrays: dict[str, Array] = {
         name: np.ndarray(shape, np.dtype(kind), buffer=memory, offset=offset)
         for name, (kind, shape, offset) in layout.arrays.items()
     }
+    for name, (path, kind, shape, offset) in layout.mapped.items():
+        arrays[name] = np.memmap(path, np.dtype(kind), "r", offset, shape)
+    return arrays
