@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
     from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
+    from duotone.runs.client import Client
     from duotone.runs.compare import compare
     from duotone.runs.generate import generate
     from duotone.runs.restyle import anonymise, restyle
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CheckpointError": "duotone.errors:CheckpointError",
+    "Client": "duotone.runs.client:Client",
     "ClientData": "duotone.types:ClientData",
     "ClientError": "duotone.errors:ClientError",
     "ClientState": "duotone.types:ClientState",
@@ -138,6 +140,7 @@ __all__ = [
     "NO_LABEL",
     "SCHEMES",
     "CheckpointError",
+    "Client",
     "ClientData",
     "ClientError",
     "ClientState",

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duotone.data.dataset import Dataset
 from duotone.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _GREY_MODES = ("1", "L", "LA")
@@ -79,17 +83,38 @@ def read_image(path: Path) -> NDArray[np.uint8]:
 
     try:
         with Image.open(path) as image:
-            if image.mode in _GREY_MODES:
-                return np.asarray(image.convert("L"))
-            if image.mode in _COLOUR_MODES:
-                # Straight to RGB, Pillow warns about palettes with transparency.
-                via = "RGBA" if image.mode in ("P", "PA") else "RGB"
-                return np.asarray(image.convert(via))[..., :3]
-            mode = image.mode
+            return image_pixels(image, str(path))
+    except DataError:
+        raise
     # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read ({error}).") from error
-    raise DataError(f"{path}: images of the kind {mode!r} are not read; save it with 8 bits.")
+
+
+def image_pixels(image: Image.Image, name: str) -> NDArray[np.uint8]:
+    """Return an opened image as grey (height × width) or colour (height × width × 3).
+
+    It is turned as its EXIF orientation says. Transparency is dropped.
+
+    Args:
+        image: The image.
+        name: What to call it if it cannot be used.
+
+    Raises:
+        DataError: It has not 8 bits per channel.
+    """
+    from PIL import ImageOps
+
+    if image.mode not in (*_GREY_MODES, *_COLOUR_MODES):
+        raise DataError(
+            f"{name}: images of the kind {image.mode!r} are not read; save it with 8 bits."
+        )
+    upright = ImageOps.exif_transpose(image)
+    if image.mode in _GREY_MODES:
+        return np.asarray(upright.convert("L"))
+    # Straight to RGB, Pillow warns about palettes with transparency.
+    via = "RGBA" if image.mode in ("P", "PA") else "RGB"
+    return np.asarray(upright.convert(via))[..., :3]
 
 
 def _find_images(folder: Path) -> Iterator[_Found]:
@@ -104,7 +129,7 @@ def _find_images(folder: Path) -> Iterator[_Found]:
     for split in splits or [""]:
         for client in _subfolders(folder / split, "of clients"):
             for label in _subfolders(client, "of classes"):
-                for position, path in enumerate(_images(label), start=1):
+                for position, path in enumerate(image_files(label), start=1):
                     is_test = split == "test" if split else position % _TEST_EVERY == 0
                     yield _Found(path, client.name, label.name, is_test)
 
@@ -127,7 +152,12 @@ def _subfolders(folder: Path, what: str) -> list[Path]:
     return found
 
 
-def _images(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
+    """Return the images directly in a folder, sorted by name.
+
+    Raises:
+        DataError: There is none.
+    """
     found = [path for path in _visible(folder) if path.suffix.lower() in _SUFFIXES]
     if not found:
         raise DataError(f"{folder} has no images; put png or jpg files there or remove the folder.")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -29,6 +29,9 @@ from duotone.runs.folder import RunFolder, list_runs
 from duotone.runs.plan import Model, Plan, facts_of, plan_run
 
 if TYPE_CHECKING:
+    from duotone.federation.manifest import Which
+    from duotone.runs.client import Client
+    from duotone.runs.opened import OpenedRun
     from duotone.runs.restyle import Anonymised
 
 __all__ = [
@@ -58,9 +61,15 @@ class Run:
 
     Attributes:
         path: Its folder.
+        method: Its method, if that was made in Python.
+        data: Its data, likewise.
+        model: Its model, likewise.
     """
 
     path: Path
+    method: type[Method] | None = field(default=None, repr=False, compare=False)
+    data: Data | None = field(default=None, repr=False, compare=False)
+    model: Model | None = field(default=None, repr=False, compare=False)
 
     @property
     def folder(self) -> RunFolder:
@@ -101,6 +110,27 @@ class Run:
     def concepts(self) -> dict[str, Any] | None:
         """What clients are mixtures of, for methods that find concepts."""
         return self.folder.concepts()
+
+    def client(self, name: str, *, round: Which = "last") -> Client:
+        """Return one client of the finished run with the model it uses.
+
+        >>> run.client("b").predict(x)  # doctest: +SKIP
+
+        Args:
+            name: A member, a newcomer, or a client that joined and was kept.
+            round: "last", or "selected": the round that validation data would choose.
+
+        Raises:
+            RunError: The run is not finished, or lacks what is needed.
+            UnknownNameError: It has no such client.
+        """
+        return self._opened.client(name, round)
+
+    @cached_property
+    def _opened(self) -> OpenedRun:
+        # Named, not imported: it needs runs itself.
+        opened: OpenedRun = import_object("duotone.runs.opened:OpenedRun")(self)
+        return opened
 
     def generate(
         self, client: str, *, label: int | None = None, count: int = 20, seed: int = 0
@@ -189,7 +219,7 @@ def run(
     plan = plan_run(values, data=data, model=model)
     folder = prepare(plan, None if out is None else Path(out))
     execute(folder, plan, observers)
-    return Run(folder.path)
+    return Run(folder.path, method if isinstance(method, type) else None, data, model)
 
 
 def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +268,7 @@ def resume(
     """
     folder = RunFolder.open(Path(path))
     if folder.facts()["status"] == "finished":
-        return Run(folder.path)
+        return Run(folder.path, method, data, model)
     values = given_again(folder, method=method, data=data, model=model, again="resume")
     plan = plan_run(values, data=data, model=model)
     was, now = folder.facts(), facts_of(plan)
@@ -249,7 +279,7 @@ def resume(
                 "mixed. Restore it, or start a new run."
             )
     execute(folder, plan, observers)
-    return Run(folder.path)
+    return Run(folder.path, method, data, model)
 
 
 def given_again(
@@ -259,6 +289,7 @@ def given_again(
     data: Data | None,
     model: Model | None,
     again: str,
+    needed: Collection[str] = ("method", "data", "model"),
 ) -> dict[str, Any]:
     """Return a run's settings, with the method that was given again in its place.
 
@@ -268,6 +299,7 @@ def given_again(
         data: The data given now.
         model: The model given now.
         again: The function of :mod:`duotone` that was called.
+        needed: Which of the three cannot be done without.
 
     Raises:
         RunError: Something made in Python is missing, or the method is another one.
@@ -275,7 +307,7 @@ def given_again(
     values = folder.config().model_dump()
     was = {"method": values["method"]["name"], "data": values["data"], "model": values["model"]}
     for name, given in (("method", method), ("data", data), ("model", model)):
-        if given is None and str(was[name]).startswith(OBJECT):
+        if given is None and name in needed and str(was[name]).startswith(OBJECT):
             raise RunError(
                 f"{folder.path} used a {name} made in Python ({was[name].removeprefix(OBJECT)}); "
                 f"give it again: duotone.{again}({str(folder.path)!r}, {name}=…)"
@@ -290,10 +322,22 @@ def given_again(
     return values
 
 
-def load_run(path: str | Path) -> Run:
+def load_run(
+    path: str | Path,
+    *,
+    method: type[Method] | None = None,
+    data: Data | None = None,
+    model: Model | None = None,
+) -> Run:
     """Open a run folder.
+
+    Args:
+        path: The folder.
+        method: The method again, if it was made in Python and the run's clients are to be used.
+        data: The data again, likewise.
+        model: The model again, likewise.
 
     Raises:
         RunError: It is missing, damaged, or of another version.
     """
-    return Run(RunFolder.open(Path(path)).path)
+    return Run(RunFolder.open(Path(path)).path, method, data, model)

@@ -49,6 +49,7 @@ from duotone.runs.separation import (
     measure_made,
     separation_rows,
 )
+from duotone.runs.served import keep_served
 from duotone.runs.serving import last_election, last_serving
 from duotone.types import ServerState
 
@@ -253,6 +254,7 @@ def _finish(
             name: Score(value, 0.0, "reference", members, units.get(name, "number"))
             for name, value in plan.method.monitors(last.server()).items()
         }
+    keep_served(folder, plan, store, backend, shelf)
     folder.write_summary(
         {
             "scores": {name: score.as_json() for name, score in scores.items()},

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
+
+import torch
 
 from duotone.federation.election import Election
 from duotone.federation.engine import before_first_round
+from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.store import CommittedRound
-from duotone.runs.plan import Plan
+from duotone.methods import METHODS
+from duotone.networks import MODELS
+from duotone.networks.reading import as_network
+from duotone.runs.plan import Model, Plan
+from duotone.types import DataInfo
 
 
 def last_election(last: CommittedRound) -> Election | None:
@@ -28,3 +37,29 @@ def last_serving(plan: Plan, last: CommittedRound) -> Serving:
     elected = last_election(last)
     chosen = None if elected is None else elected.chosen
     return Serving(last.server(), info, plan.rule, config.shots, chosen)
+
+
+def method_again(
+    table: Mapping[str, Any],
+    model: Model | str,
+    info: DataInfo,
+    *,
+    method: type[Method] | None = None,
+    device: str = "cpu",
+) -> Method:
+    """Build a run's method from what the run wrote down, without its data.
+
+    Args:
+        table: The resolved settings of the method, with its name.
+        model: The model or its name.
+        info: The form of the data.
+        method: The method, if it was made in Python.
+        device: Where to compute: cpu; anything else takes a GPU if there is one.
+    """
+    kind: type[Method] = method or METHODS.load(table["name"])
+    settings = kind.Config(**{key: value for key, value in table.items() if key != "name"})
+    if kind.own_model is not None:
+        model = "cnn-bn" if info.is_image else kind.table_model
+    network = as_network(MODELS.load(model) if isinstance(model, str) else model)
+    place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    return kind(settings, network, place)
