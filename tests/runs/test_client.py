@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import duotone
 from duotone.measures.metrics import classification_metrics, regression_metrics
@@ -65,11 +66,15 @@ def assert_as_scored(run, which):
         assert found == {metric: scores[metric] for metric in found}
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_clients_predict_classes_as_they_were_scored(name, tmp_path):
-    run = made(name, tmp_path / "run")
-    assert_as_scored(run, "last")
-    assert_as_scored(run, "selected")
+@pytest.fixture(scope="module", params=sorted(METHODS))
+def any_run(request, tmp_path_factory):
+    """A finished run of every method."""
+    return made(request.param, tmp_path_factory.mktemp("any") / "run")
+
+
+def test_clients_predict_classes_as_they_were_scored(any_run):
+    assert_as_scored(any_run, "last")
+    assert_as_scored(any_run, "selected")
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - set(IMAGES_ONLY)))
@@ -79,3 +84,31 @@ def test_clients_predict_numbers_as_they_were_scored(name, tmp_path):
     except duotone.ConfigError as error:
         pytest.skip(str(error))
     assert_as_scored(run, "last")
+
+
+# -- a newcomer joins
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+def checksums(path):
+    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_a_newcomer_of_the_run_that_joins_again_has_the_same_model(any_run):
+    population = population_of(any_run)
+    (newcomer,) = population.partition.newcomers
+    before = checksums(any_run.path)
+    again = any_run.join(*samples(population, newcomer, "train"), name=newcomer)
+    assert_equal(any_run.client(newcomer).params, again.params)
+    assert checksums(any_run.path) == before
+
+
+def test_one_sample_is_enough_to_join(any_run):
+    x, y = samples(population_of(any_run), "0", "train")
+    joined = any_run.join(x[:1], y[:1], name="new")
+    assert joined.predict(x[:2]).shape == (2,)

@@ -31,6 +31,8 @@ from duotone.runs.plan import Model, Plan, facts_of, plan_run
 if TYPE_CHECKING:
     from duotone.federation.manifest import Which
     from duotone.runs.client import Client
+    from duotone.runs.inputs import Samples
+    from duotone.runs.join import Labels
     from duotone.runs.opened import OpenedRun
     from duotone.runs.restyle import Anonymised
 
@@ -125,6 +127,33 @@ class Run:
             UnknownNameError: It has no such client.
         """
         return self._opened.client(name, round)
+
+    def join(
+        self,
+        x: Samples | None = None,
+        y: Labels | None = None,
+        *,
+        name: str = "newcomer",
+        keep: bool = False,
+    ) -> Client:
+        """Let a newcomer join the finished run by its rule; nothing shared moves.
+
+        Args:
+            x: Its samples, as far as the rule uses any: an array, images, or a path. A folder
+                ``CLASS/*.png`` or an npz file with ``x`` and ``y`` has labels, too.
+            y: Their labels, likewise: numbers, or names of classes.
+            name: What it is called.
+            keep: Whether the run shall keep it, so that :meth:`client` finds it again.
+
+        Raises:
+            NewcomerError: The rule needs more than was given.
+            ConfigError: The name is taken.
+            DataError: Samples or labels have the wrong form.
+        """
+        joined: Client = import_object("duotone.runs.join:join")(
+            self._opened, x, y, name=name, keep=keep
+        )
+        return joined
 
     @cached_property
     def _opened(self) -> OpenedRun:

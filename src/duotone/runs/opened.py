@@ -54,6 +54,17 @@ class OpenedRun:
         """What the folder says of its clients, if it was made by a version that writes it."""
         return read_index(self.path)
 
+    def full_index(self) -> Index:
+        """Return what the folder says now, or would say if it had been written with the run."""
+        found = read_index(self.path)
+        if found is not None:
+            return found
+        return Index(self.info, self.class_names, self.rule, self.clients, {})
+
+    def forget_index(self) -> None:
+        """Read the index again when it is next needed: somebody has changed it."""
+        self.__dict__.pop("index", None)
+
     @cached_property
     def plan(self) -> Plan:
         """The run as it was planned, with its data.
@@ -162,8 +173,7 @@ class OpenedRun:
         joined = {} if self.index is None else self.index.joined
         if name in joined:
             assert self.index is not None
-            which, kept = self.index.joined_models[name]
-            return self._kept(name, joined[name], which, kept, "joined")
+            return self._kept(name, joined[name], "last", self.index.joined_models[name], "joined")
         if name not in self.clients:
             known = [*self.clients, *joined]
             raise UnknownNameError(

@@ -86,7 +86,7 @@ class Index:
         models: The models that are kept of the last round, and of the selected one if it is
             another.
         joined: Newcomers that joined the finished run.
-        joined_models: Their models, by the round they joined.
+        joined_models: Their models, after the last round.
     """
 
     data: DataInfo
@@ -95,7 +95,7 @@ class Index:
     clients: Mapping[str, Who]
     models: Mapping[Which, Mapping[str, Kept]]
     joined: Mapping[str, Who] = field(default_factory=dict)
-    joined_models: Mapping[str, tuple[Which, Kept]] = field(default_factory=dict)
+    joined_models: Mapping[str, Kept] = field(default_factory=dict)
 
 
 _Index = TypeAdapter(Index)
@@ -266,12 +266,12 @@ def read_index(run: Path) -> Index | None:
 
 
 def keep_joined(
-    run: Path, index: Index, client: str, who: Who, which: Which, params: Params, shared: Params
+    run: Path, index: Index, client: str, who: Who, params: Params, shared: Params
 ) -> None:
     """Write the model of a client that joined a finished run."""
     base, tensors = own_tensors(params, shared)
     kept = Kept(base, _write(_made(run, "joined"), client, tensors))
-    joined_models = {**index.joined_models, client: (which, kept)}
+    joined_models = {**index.joined_models, client: kept}
     write_index(
         run, replace(index, joined={**index.joined, client: who}, joined_models=joined_models)
     )

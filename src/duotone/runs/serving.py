@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from duotone.config import RunConfig
 from duotone.federation.election import Election
-from duotone.federation.engine import before_first_round
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.store import CommittedRound
@@ -17,7 +17,7 @@ from duotone.methods import METHODS
 from duotone.networks import MODELS
 from duotone.networks.reading import as_network
 from duotone.runs.plan import Model, Plan
-from duotone.types import DataInfo
+from duotone.types import DataInfo, NewcomerRule, RoundInfo
 
 
 def last_election(last: CommittedRound) -> Election | None:
@@ -28,15 +28,30 @@ def last_election(last: CommittedRound) -> Election | None:
 
 def last_serving(plan: Plan, last: CommittedRound) -> Serving:
     """Return how clients get their models after a committed round."""
-    config = plan.config
+    config, population = plan.config, plan.population
+    members = len(population.partition.members)
+    serving = serving_after(last, config, population.info, members, plan.rule)
+    return replace(serving, shots=config.shots)
+
+
+def serving_after(
+    committed: CommittedRound, config: RunConfig, info: DataInfo, members: int, rule: NewcomerRule
+) -> Serving:
+    """Return how clients get their models after a round; newcomers show all that they have.
+
+    Args:
+        committed: The round.
+        config: The run's resolved configuration.
+        info: The form of the data.
+        members: How many members the run has.
+        rule: What newcomers start from.
+    """
     assert config.rounds is not None
-    before = before_first_round(
-        plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-    )
-    info = replace(before, round=last.round)
-    elected = last_election(last)
+    share = (config.sampled or members) / members
+    after = RoundInfo(committed.round, config.rounds, config.seed, info, share)
+    elected = last_election(committed)
     chosen = None if elected is None else elected.chosen
-    return Serving(last.server(), info, plan.rule, config.shots, chosen)
+    return Serving(committed.server(), after, rule, chosen=chosen)
 
 
 def method_again(
