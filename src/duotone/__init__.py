@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from duotone.runs.align import align
     from duotone.runs.client import Client
     from duotone.runs.compare import compare
+    from duotone.runs.export import load_client
     from duotone.runs.generate import generate
     from duotone.runs.restyle import anonymise, restyle
     from duotone.runs.study import RunEnded, Study, StudyObserver
@@ -124,6 +125,7 @@ _WHERE = {
     "compare": "duotone.runs.compare:compare",
     "federate": "duotone.federation.engine:federate",
     "generate": "duotone.runs.generate:generate",
+    "load_client": "duotone.runs.export:load_client",
     "load_dataset": "duotone.data:load_dataset",
     "load_run": "duotone.runs:load_run",
     "methods": "duotone.methods",
@@ -190,6 +192,7 @@ __all__ = [
     "compare",
     "federate",
     "generate",
+    "load_client",
     "load_dataset",
     "load_run",
     "methods",

@@ -112,3 +112,46 @@ def test_one_sample_is_enough_to_join(any_run):
     x, y = samples(population_of(any_run), "0", "train")
     joined = any_run.join(x[:1], y[:1], name="new")
     assert joined.predict(x[:2]).shape == (2,)
+
+
+# -- export
+
+
+NOT_IN_ONNX = ("ditto-gan", "fedvc", "padpaf", "padpaf-vae")
+"""Methods whose network decides by its own parameters what to compute."""
+
+
+def test_an_exported_client_predicts_the_same_without_the_run(any_run, tmp_path):
+    client = any_run.client("0")
+    x, _ = samples(population_of(any_run), "0")
+    again = duotone.load_client(client.export(tmp_path / "out"))
+    assert torch.equal(again.scores(x), client.scores(x))
+    assert torch.equal(again.encode(x).shared, client.encode(x).shared)
+    assert "# The model of client 0" in (tmp_path / "out" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_an_onnx_graph_of_any_method_predicts_the_same(any_run, tmp_path):
+    assert_same_in_onnx(any_run, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["feddva", "padpaf"])
+def test_an_onnx_graph_predicts_the_same_without_duotone(name, tmp_path):
+    assert_same_in_onnx(made(name, tmp_path / "run", rounds=1), tmp_path)
+
+
+def assert_same_in_onnx(any_run, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    client = any_run.client("0")
+    if any_run.config.method["name"] in NOT_IN_ONNX:
+        with pytest.raises(duotone.ConfigError, match="cannot be expressed in ONNX"):
+            client.export(tmp_path / "out", "onnx")
+        assert not (tmp_path / "out").exists()
+        return
+    x, _ = samples(population_of(any_run), "0")
+    out = client.export(tmp_path / "out", "onnx")
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    for some in (x, x[:1]):
+        scores, shares = session.run(["scores", "probabilities"], {"x": some[..., None]})
+        np.testing.assert_allclose(scores, client.scores(some), atol=1e-4)
+        np.testing.assert_allclose(shares, client.predict_proba(some), atol=1e-4)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,8 +17,12 @@ from duotone.errors import ClientError, ConfigError
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.networks.reading import BATCH, in_batches
+from duotone.registry import import_object
 from duotone.runs.inputs import Samples, as_inputs
 from duotone.types import DataInfo, Latents, NewcomerRule, Params, Role
+
+if TYPE_CHECKING:
+    from duotone.runs.export import Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,22 @@ class Client:
             DataError: The samples have another form than the run's data.
         """
         return as_inputs(x, self.facts.info)
+
+    def export(self, folder: str | Path, format: Format = "torch") -> Path:
+        """Write the model into a folder that needs neither the run nor its data; return it.
+
+        Args:
+            folder: The folder to make.
+            format: "torch", to be opened with ``duotone.load_client``; or "onnx", which needs no
+                duotone at all.
+
+        Raises:
+            ConfigError: The folder is not empty, or ONNX cannot express the network.
+            MissingExtraError: ONNX is not installed.
+        """
+        # Named, not imported: it makes clients itself.
+        written: Path = import_object("duotone.runs.export:export")(self, folder, format)
+        return written
 
     @cached_property
     def _network(self) -> nn.Module:
