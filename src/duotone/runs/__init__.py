@@ -146,8 +146,7 @@ class Run:
             keep: Whether the run shall keep it, so that :meth:`client` finds it again.
 
         Raises:
-            NewcomerError: The rule needs more than was given.
-            ConfigError: The name is taken.
+            ConfigError: The name is taken, or the rule needs more than was given.
             DataError: Samples or labels have the wrong form.
         """
         joined: Client = import_object("duotone.runs.join:join")(
@@ -248,7 +247,8 @@ def run(
     plan = plan_run(values, data=data, model=model)
     folder = prepare(plan, None if out is None else Path(out))
     execute(folder, plan, observers)
-    return Run(folder.path, method if isinstance(method, type) else None, data, model)
+    used = values["method"].get("name")
+    return Run(folder.path, used if isinstance(used, type) else None, data, model)
 
 
 def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,11 @@ FOLDER/
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -143,6 +146,20 @@ class _Graph(nn.Module):
         return (scores, scores.softmax(dim=1)) if self.info.task == "classes" else (scores,)
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep torch from talking about its own changes and about packages nobody asked for."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
 def onnx_graph(client: Client) -> bytes:
     """Return a client's model as an ONNX graph.
 
@@ -166,8 +183,7 @@ def onnx_graph(client: Client) -> bytes:
         x = x.permute(0, 2, 3, 1).to(torch.uint8).contiguous()
     outputs = ["scores", *(["probabilities"] if info.task == "classes" else [])]
     try:
-        with warnings.catch_warnings():  # of torch about its own changes
-            warnings.simplefilter("ignore")
+        with _silence():
             program = torch.onnx.export(
                 _Graph(client).eval(),
                 (x,),

@@ -13,7 +13,7 @@ from torch import Tensor
 from duotone.data.dataset import Array
 from duotone.data.files import read_arrays
 from duotone.data.folders import image_files
-from duotone.errors import ConfigError, DataError, NewcomerError
+from duotone.errors import ConfigError, DataError
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import one_thread
 from duotone.partition.partition import Holding, Partition, Population
@@ -68,8 +68,7 @@ def join(
         keep: Whether the run shall keep it, so that ``run.client(name)`` finds it again.
 
     Raises:
-        ConfigError: The name is taken.
-        NewcomerError: The run's rule needs more than was given.
+        ConfigError: The name is taken, or the run's rule needs more than was given.
         DataError: Samples or labels have the wrong form.
     """
     _check_name(opened, name, keep)
@@ -80,11 +79,11 @@ def join(
     labels: Tensor | None = None
     if rule != "zero-shot":
         if x is None:
-            raise NewcomerError(f"{_rule_line(opened)}; give its samples as x.")
+            raise ConfigError(f"{_rule_line(opened)}; give its samples as x.")
         inputs = as_inputs(x, info)
     if rule == "few-shot":
         if y is None:
-            raise NewcomerError(f"{_rule_line(opened)}; give their labels as y.")
+            raise ConfigError(f"{_rule_line(opened)}; give their labels as y.")
         labels = as_labels(y, len(inputs), info, opened.class_names, method.uses_unlabelled)
     given = ClientData(name, inputs, labels, info)
     facts = opened.run.folder.facts()

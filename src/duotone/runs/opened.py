@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from duotone.errors import ConfigError, DuotoneError, RunError, UnknownNameError
 from duotone.federation.backends import ClientTask
@@ -15,13 +15,11 @@ from duotone.federation.method import Method
 from duotone.registry import did_you_mean
 from duotone.runs import Run, given_again
 from duotone.runs.client import Client, ClientFacts
+from duotone.runs.draft import OBJECT
 from duotone.runs.plan import Plan, facts_of, plan_run
 from duotone.runs.served import Index, Kept, Who, class_names, read_index, read_model
 from duotone.runs.serving import last_serving, method_again
 from duotone.types import DataInfo, NewcomerRule, Params, ServerState
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass
@@ -212,6 +210,6 @@ class OpenedRun:
             class_names=self.class_names,
             method=dict(config.method),
             model=str(config.model),
-            data=config.data,
+            data=Path(config.data.removeprefix(OBJECT)).name,  # where it lay is nobody's affair
         )
         return Client(facts, self.method, params)
