@@ -73,7 +73,7 @@ def predict(
     if as_json and as_csv:
         raise ConfigError("Both --json and --csv were given; choose one of them.")
     opened = load_run(run).client(client, round=round.value)
-    rows = [row for file in files_in(files) for row in _answers(opened, file)]
+    rows = _answers(opened, files_in(files))
     if as_json:
         show_json({"client": client, "round": opened.facts.round, "predictions": rows})
         return
@@ -92,10 +92,17 @@ def predict(
     show(result)
 
 
-def _answers(client: Client, file: Path) -> list[dict[str, Any]]:
-    """Return what a client says of the samples of a file, one row each."""
-    scores = client.scores(file)
-    names = [str(file)] if len(scores) == 1 else [f"{file}[{i}]" for i in range(len(scores))]
+def _answers(client: Client, files: list[Path]) -> list[dict[str, Any]]:
+    """Return what a client says of the samples of some files, one row each."""
+    import torch
+
+    samples = [(file, client.inputs(file)) for file in files]
+    names = [
+        str(file) if len(inputs) == 1 else f"{file}[{row}]"
+        for file, inputs in samples
+        for row in range(len(inputs))
+    ]
+    scores = client.scores_from(torch.cat([inputs for _, inputs in samples]))
     if client.facts.info.task == "regression":
         return [
             {"sample": name, "value": float(value)}

@@ -131,7 +131,15 @@ class Client:
             DataError: The samples have another form than the run's data.
             ClientError: The model answers with something that is not a number.
         """
-        method, network, inputs = self.method, self._network, self.inputs(x)
+        return self.scores_from(self.inputs(x))
+
+    def scores_from(self, inputs: Tensor) -> Tensor:
+        """Return scores of samples that are as :meth:`inputs` returns them.
+
+        Raises:
+            ClientError: The model answers with something that is not a number.
+        """
+        method, network = self.method, self._network
         # As evaluation does it, so that predictions are those that were scored, to the last bit.
         with torch.inference_mode(), one_thread():
             output = in_batches(
