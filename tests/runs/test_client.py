@@ -336,3 +336,17 @@ def test_what_was_made_in_python_is_given_again(tmp_path, request):
         duotone.load_client(out)
     loaded = duotone.load_client(out, method=Mine, model=module)
     assert torch.equal(loaded.scores(x), scores)
+
+
+def test_a_newcomer_that_joins_is_adjusted_as_members_voted(tmp_path, monkeypatch):
+    # One standard error less than nothing: whatever was tried wins the vote.
+    monkeypatch.setattr("duotone.federation.election._CLEAR", -100.0)
+    run = made("fedavg", tmp_path / "run", personalise="norm", rounds=1)
+    assert run.summary["election"]["way"] == "norm"
+    population = population_of(run)
+    (newcomer,) = population.partition.newcomers
+    again = run.join(samples(population, newcomer, "train")[0], name=newcomer)
+    assert_equal(run.client(newcomer).params, again.params)
+    assert not torch.equal(
+        again.params["norm1.running_mean"], run.client("0").params["norm1.running_mean"]
+    )
