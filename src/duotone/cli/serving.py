@@ -57,6 +57,7 @@ def predict(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print the result as CSV.", rich_help_panel=OUTPUT)
     ] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Predict samples with a client's model of a finished run; its data is not needed.
 
@@ -90,6 +91,7 @@ def predict(
     for row in rows:
         result.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
     show(result)
+    remark(f"By the model of client {client} after round {opened.facts.round}.", quiet)
 
 
 def _answers(client: Client, files: list[Path]) -> list[dict[str, Any]]:
@@ -168,6 +170,7 @@ def export(
         Format,
         typer.Option(help="torch, for duotone.load_client; or onnx, which needs no duotone."),
     ] = Format.torch,
+    as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write a client's model into a folder that needs neither the run nor its data.
@@ -181,4 +184,7 @@ def export(
     from duotone.runs import load_run
 
     written = load_run(run).client(client, round=round.value).export(out, format.value)
+    if as_json:
+        show_json({"folder": str(written), "client": client, "format": format.value})
+        return
     show_path(f"The model of client {client}", written, quiet)
