@@ -21,6 +21,7 @@ import torch
 
 import memory
 import peers
+import serving
 from workloads import (
     REGISTERED,
     TEST_SAMPLES,
@@ -246,7 +247,9 @@ def save(file: str, section: str, figures: Mapping[str, Any]) -> None:
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("speed", "rounds", "memory"), help="measure one thing")
+    parser.add_argument(
+        "--only", choices=("speed", "rounds", "memory", "serving"), help="measure one thing"
+    )
     parser.add_argument(
         "--sweeps", type=int, default=3, help="turns of every contender; the first is cold"
     )
@@ -266,6 +269,8 @@ def main() -> None:
         save("speed.json", "rounds", facts | figures)
     if options.only in (None, "memory"):
         save("memory.json", "memory", facts | memory.measure(short=options.short))
+    if options.only in (None, "serving"):
+        save("serving.json", "serving", facts | serving.measure(short=options.short))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
     from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
+    from duotone.runs.client import Client
     from duotone.runs.compare import compare
+    from duotone.runs.export import load_client
     from duotone.runs.generate import generate
     from duotone.runs.restyle import anonymise, restyle
     from duotone.runs.study import RunEnded, Study, StudyObserver
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CheckpointError": "duotone.errors:CheckpointError",
+    "Client": "duotone.runs.client:Client",
     "ClientData": "duotone.types:ClientData",
     "ClientError": "duotone.errors:ClientError",
     "ClientState": "duotone.types:ClientState",
@@ -123,6 +126,7 @@ _WHERE = {
     "compare": "duotone.runs.compare:compare",
     "federate": "duotone.federation.engine:federate",
     "generate": "duotone.runs.generate:generate",
+    "load_client": "duotone.runs.export:load_client",
     "load_dataset": "duotone.data:load_dataset",
     "load_run": "duotone.runs:load_run",
     "methods": "duotone.methods",
@@ -139,6 +143,7 @@ __all__ = [
     "NO_LABEL",
     "SCHEMES",
     "CheckpointError",
+    "Client",
     "ClientData",
     "ClientError",
     "ClientState",
@@ -188,6 +193,7 @@ __all__ = [
     "compare",
     "federate",
     "generate",
+    "load_client",
     "load_dataset",
     "load_run",
     "methods",

@@ -17,7 +17,10 @@ A message says what is wrong, what was given and what to do, in one line.
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -105,3 +108,21 @@ class Problems:
             raise self._found[0]
         if self._found:
             raise ConfigError(*dict.fromkeys(line for error in self._found for line in error.args))
+
+
+_INSTALLED = ("stdlib", "purelib", "platlib", "scripts")
+_NOT_THE_USERS = (str(Path(__file__).parent), *map(sysconfig.get_path, _INSTALLED), "<frozen")
+
+
+def own_frame(error: BaseException) -> str | None:
+    """Return where in the user's own code an error arose: file, line, function and statement.
+
+    ``None`` if no code of the user's took part.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith(_NOT_THE_USERS)]
+    if not own:
+        return None
+    last = own[-1]
+    statement = f": {last.line}" if last.line else ""
+    return f"{Path(last.filename).name}, line {last.lineno}, in {last.name}{statement}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duotone.errors import CheckpointError, RunError
 from duotone.federation.manifest import read_manifest
-from duotone.federation.store import FolderStore, Shelf, _file_stem, reading
+from duotone.federation.store import FolderStore, Shelf, file_stem, reading
 from duotone.files import write_atomically
 from duotone.types import ClientState, ServerState
 
@@ -303,7 +303,7 @@ def test_replacing_a_file_leaves_no_part_behind(tmp_path):
 
 @given(st.lists(st.text(min_size=1), unique=True, max_size=5))
 def test_every_client_name_gets_a_file_of_its_own(names):
-    stems = [_file_stem(name) for name in names]
+    stems = [file_stem(name) for name in names]
     assert len(set(stems)) == len(stems)
     assert all("/" not in stem and "\0" not in stem and len(stem) < 200 for stem in stems)
 

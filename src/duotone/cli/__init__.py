@@ -9,9 +9,18 @@ from __future__ import annotations
 import os
 import sys
 
-from duotone.cli import browsing, comparing, demo, generating, looking, reporting, running
+from duotone.cli import (
+    browsing,
+    comparing,
+    demo,
+    generating,
+    looking,
+    reporting,
+    running,
+    serving,
+)
 from duotone.cli.app import Stopped, app
-from duotone.errors import DuotoneError
+from duotone.errors import DuotoneError, own_frame
 
 __all__ = [
     "browsing",
@@ -22,6 +31,7 @@ __all__ = [
     "main",
     "reporting",
     "running",
+    "serving",
 ]  # importing a module of commands registers them
 
 
@@ -40,3 +50,12 @@ def main() -> None:
     except Stopped as stopped:
         sys.stderr.write(f"\n{stopped}\n")
         sys.exit(130)
+    except Exception as error:
+        own = own_frame(error)
+        if debug or own is None:  # a mistake of ours: somebody must see where it is
+            raise
+        sys.stderr.write(
+            f"error: your own code failed ({own}): {type(error).__name__}: {error}. "
+            "Correct it there; --debug shows the whole traceback.\n"
+        )
+        sys.exit(1)

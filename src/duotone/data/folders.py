@@ -90,32 +90,42 @@ def read_image(path: Path, *, deep: bool = False) -> Array:
 
     try:
         with Image.open(path) as image:
-            if deep or image.mode not in _DEEP_MODES:
-                return pixels_of(image)
-            mode = image.mode
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+            return image_pixels(image, str(path), deep=deep)
+    except DataError:
+        raise
     # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read ({error}).") from error
-    raise DataError(f"{path}: images of the kind {mode!r} are not read; save it with 8 bits.")
 
 
-def pixels_of(image: Image.Image) -> Array:
-    """Return an image of Pillow as uint8, grey or in colour, or as uint16 if it has 16 bits.
+def image_pixels(image: Image.Image, name: str, *, deep: bool = False) -> Array:
+    """Return an opened image as grey (height × width) or colour (height × width × 3).
+
+    It is turned as its EXIF orientation says. Transparency is dropped.
+
+    Args:
+        image: The image.
+        name: What to call it if it cannot be used.
+        deep: Whether a grey image may have 16 bits; it is then of type uint16.
 
     Raises:
-        DataError: It is of another kind.
+        DataError: It has more bits per channel, or another kind of pixels.
     """
+    from PIL import ImageOps
+
+    allowed = (*_GREY_MODES, *_COLOUR_MODES, *(_DEEP_MODES if deep else ()))
+    if image.mode not in allowed:
+        raise DataError(
+            f"{name}: images of the kind {image.mode!r} are not read; save it with 8 bits."
+        )
+    upright = ImageOps.exif_transpose(image)
     if image.mode in _DEEP_MODES:
-        return np.asarray(image).astype(np.uint16)
+        return np.asarray(upright).astype(np.uint16)
     if image.mode in _GREY_MODES:
-        return np.asarray(image.convert("L"))
-    if image.mode in _COLOUR_MODES:
-        # Straight to RGB, Pillow warns about palettes with transparency.
-        via = "RGBA" if image.mode in ("P", "PA") else "RGB"
-        return np.asarray(image.convert(via))[..., :3]
-    raise DataError(f"images of the kind {image.mode!r} are not read; save it with 8 bits.")
+        return np.asarray(upright.convert("L"))
+    # Straight to RGB, Pillow warns about palettes with transparency.
+    via = "RGBA" if image.mode in ("P", "PA") else "RGB"
+    return np.asarray(upright.convert(via))[..., :3]
 
 
 def _find_images(folder: Path) -> Iterator[_Found]:
@@ -130,7 +140,7 @@ def _find_images(folder: Path) -> Iterator[_Found]:
     for split in splits or [""]:
         for client in _subfolders(folder / split, "of clients"):
             for label in _subfolders(client, "of classes"):
-                for position, path in enumerate(_images(label), start=1):
+                for position, path in enumerate(image_files(label), start=1):
                     is_test = split == "test" if split else position % TEST_EVERY == 0
                     yield _Found(path, client.name, label.name, is_test)
 
@@ -153,7 +163,12 @@ def _subfolders(folder: Path, what: str) -> list[Path]:
     return found
 
 
-def _images(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
+    """Return the images directly in a folder, sorted by name.
+
+    Raises:
+        DataError: There is none.
+    """
     found = [path for path in _visible(folder) if path.suffix.lower() in _SUFFIXES]
     if not found:
         raise DataError(f"{folder} has no images; put png or jpg files there or remove the folder.")

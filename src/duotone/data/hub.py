@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from duotone.data.dataset import Array
-from duotone.data.folders import pixels_of
+from duotone.data.folders import image_pixels
 from duotone.data.tables import Samples, TableSettings
 from duotone.errors import DataError, MissingExtraError
 from duotone.registry import did_you_mean
@@ -109,7 +109,7 @@ def hub_samples(source: Any, settings: TableSettings) -> Samples:
     images: list[Array] = []
     for row in range(len(source)):
         try:
-            pixels = pixels_of(source[row][image])
+            pixels = image_pixels(source[row][image], f"row {row + 1}", deep=True)
         except Exception as error:  # Pillow's decoders fail in many ways on damaged images
             line = f"The image in row {row + 1} cannot be read ({_line(error)})."
             raise DataError(line) from error

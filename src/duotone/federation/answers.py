@@ -49,7 +49,9 @@ class AnswerLog:
         client, reason = min(self.refused.items())
         asked = good + len(self.refused)
         how_many = "nobody" if good == 0 else f"only {good}"
-        advice = "" if self.failures else " A smaller learning rate often helps: --set lr=…"
+        advice = " A smaller learning rate often helps: --set lr=…"
+        if self.failures:
+            advice = " The whole traceback: --debug." if self.failures[0].details else ""
         error = TrainingError(
             f"Round {round}: of {asked} clients {how_many} sent a usable update, and a round needs "
             f"{quorum}. Client {client!r} was left out because {reason}.{advice}"

@@ -144,6 +144,12 @@ class FolderStore:
         """The last committed round."""
         return CommittedRound(self.folder, self.manifest.last, self.manifest.files)
 
+    @property
+    def selected(self) -> CommittedRound | None:
+        """The committed round that validation data would choose, if there is one."""
+        chosen = self.manifest.selected
+        return None if chosen is None else CommittedRound(self.folder, chosen, self.manifest.files)
+
     def get(self, client: str) -> ClientState | None:
         """Return a client's newest state, or ``None`` if it has none."""
         name = self._staged_clients.get(client) or self.manifest.last.clients.get(client)
@@ -153,7 +159,7 @@ class FolderStore:
 
     def put(self, round: int, client: str, state: ClientState) -> None:
         """Write a client's new state; it counts from the next commit on."""
-        name = f"clients/{_file_stem(client)}-{round:05d}.safetensors"
+        name = f"clients/{file_stem(client)}-{round:05d}.safetensors"
         self._write(name, state.local, state.extra)
         self._staged_clients[client] = name
 
@@ -269,7 +275,7 @@ class Shelf:
             part.replace(path)
 
     def _path(self, client: str) -> Path:
-        return self.folder / f"{_file_stem(client)}.safetensors"
+        return self.folder / f"{file_stem(client)}.safetensors"
 
 
 def _packed(first: Params, extra: Params) -> bytes:
@@ -293,7 +299,7 @@ def _unpacked(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.
     return main, extra
 
 
-def _file_stem(client: str) -> str:
+def file_stem(client: str) -> str:
     """Return a file name for a client, whatever its own name is made of."""
     name = quote(client, safe="")
     if len(name) <= 100:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from duotone.data.dataset import Array, Dataset
 from duotone.data.preparing import prepared
@@ -175,14 +176,10 @@ class Population:
     def data(self, client: str, split: Split = "train") -> ClientData:
         """Return one split of one client's samples as tensors."""
         rows = self.rows(client, split)
-        x = torch.from_numpy(self.dataset.x[rows])  # indexing with rows copies just these samples
+        x = network_inputs(self.dataset.x[rows])  # indexing with rows copies just these samples
         y = torch.from_numpy(self.dataset.y[rows])
         if split == "train" and self.labelled is not None:
             y[self.labelled :] = torch.nan if y.is_floating_point() else NO_LABEL
-        if self.info.is_image:
-            x = x.float().div_(255) if x.dtype == torch.uint8 else x
-            # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
-            x = x.permute(0, 3, 1, 2) if x.ndim == 4 else x.unsqueeze(1)
         return ClientData(client, x, y, self.info)
 
     def factors(self, rows: Rows) -> dict[str, Array]:
@@ -241,3 +238,19 @@ class Population:
             labelled=form["labelled"],
             keeps_unlabelled=form["keeps_unlabelled"],
         )
+
+
+def network_inputs(x: Array) -> Tensor:
+    """Return samples as a network sees them: pixels in [0, 1] and channels first, or features.
+
+    Args:
+        x: Images ``(rows, height, width[, channels])``, as uint8 or as float32 in [0, 1]; or
+            features ``(rows, features)`` as float32.
+    """
+    samples = torch.from_numpy(x)
+    if x.dtype == np.uint8:
+        samples = samples.float().div_(255)
+    if x.ndim == 2:
+        return samples
+    # Pixels stay channels last in memory, which is what convolutions on a CPU like best.
+    return samples.permute(0, 3, 1, 2) if x.ndim == 4 else samples.unsqueeze(1)

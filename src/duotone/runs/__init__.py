@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -29,6 +29,11 @@ from duotone.runs.folder import RunFolder, list_runs
 from duotone.runs.plan import Model, Plan, facts_of, plan_run
 
 if TYPE_CHECKING:
+    from duotone.federation.manifest import Which
+    from duotone.runs.client import Client
+    from duotone.runs.inputs import Samples
+    from duotone.runs.join import Labels
+    from duotone.runs.opened import OpenedRun
     from duotone.runs.restyle import Anonymised
 
 __all__ = [
@@ -58,9 +63,15 @@ class Run:
 
     Attributes:
         path: Its folder.
+        method: Its method, if that was made in Python.
+        data: Its data, likewise.
+        model: Its model, likewise.
     """
 
     path: Path
+    method: type[Method] | None = field(default=None, repr=False, compare=False)
+    data: Data | None = field(default=None, repr=False, compare=False)
+    model: Model | None = field(default=None, repr=False, compare=False)
 
     @property
     def folder(self) -> RunFolder:
@@ -101,6 +112,53 @@ class Run:
     def concepts(self) -> dict[str, Any] | None:
         """What clients are mixtures of, for methods that find concepts."""
         return self.folder.table("concepts")
+
+    def client(self, name: str, *, round: Which = "last") -> Client:
+        """Return one client of the finished run with the model it uses.
+
+        >>> run.client("b").predict(x)  # doctest: +SKIP
+
+        Args:
+            name: A member, a newcomer, or a client that joined and was kept.
+            round: "last", or "selected": the round that validation data would choose.
+
+        Raises:
+            RunError: The run is not finished, or lacks what is needed.
+            UnknownNameError: It has no such client.
+        """
+        return self._opened.client(name, round)
+
+    def join(
+        self,
+        x: Samples | None = None,
+        y: Labels | None = None,
+        *,
+        name: str = "newcomer",
+        keep: bool = False,
+    ) -> Client:
+        """Let a newcomer join the finished run by its rule; nothing shared moves.
+
+        Args:
+            x: Its samples, as far as the rule uses any: an array, images, or a path. A folder
+                ``CLASS/*.png`` or an npz file with ``x`` and ``y`` has labels, too.
+            y: Their labels, likewise: numbers, or names of classes.
+            name: What it is called.
+            keep: Whether the run shall keep it, so that :meth:`client` finds it again.
+
+        Raises:
+            ConfigError: The name is taken, or the rule needs more than was given.
+            DataError: Samples or labels have the wrong form.
+        """
+        joined: Client = import_object("duotone.runs.join:join")(
+            self._opened, x, y, name=name, keep=keep
+        )
+        return joined
+
+    @cached_property
+    def _opened(self) -> OpenedRun:
+        # Named, not imported: it needs runs itself.
+        opened: OpenedRun = import_object("duotone.runs.opened:OpenedRun")(self)
+        return opened
 
     def generate(
         self, client: str, *, label: int | None = None, count: int = 20, seed: int = 0
@@ -191,7 +249,8 @@ def run(
     plan = plan_run(values, data=data, model=model)
     folder = prepare(plan, None if out is None else Path(out))
     execute(folder, plan, observers)
-    return Run(folder.path)
+    used = values["method"].get("name")
+    return Run(folder.path, used if isinstance(used, type) else None, data, model)
 
 
 def _placed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,7 +299,7 @@ def resume(
     """
     folder = RunFolder.open(Path(path))
     if folder.facts()["status"] == "finished":
-        return Run(folder.path)
+        return Run(folder.path, method, data, model)
     values = given_again(folder, method=method, data=data, model=model, again="resume")
     plan = plan_run(values, data=data, model=model)
     was, now = folder.facts(), facts_of(plan)
@@ -251,7 +310,7 @@ def resume(
                 "mixed. Restore it, or start a new run."
             )
     execute(folder, plan, observers)
-    return Run(folder.path)
+    return Run(folder.path, method, data, model)
 
 
 def given_again(
@@ -261,6 +320,7 @@ def given_again(
     data: Data | None,
     model: Model | None,
     again: str,
+    needed: Collection[str] = ("method", "data", "model"),
 ) -> dict[str, Any]:
     """Return a run's settings, with the method that was given again in its place.
 
@@ -270,6 +330,7 @@ def given_again(
         data: The data given now.
         model: The model given now.
         again: The function of :mod:`duotone` that was called.
+        needed: Which of the three cannot be done without.
 
     Raises:
         RunError: Something made in Python is missing, or the method is another one.
@@ -277,7 +338,7 @@ def given_again(
     values = folder.config().model_dump()
     was = {"method": values["method"]["name"], "data": values["data"], "model": values["model"]}
     for name, given in (("method", method), ("data", data), ("model", model)):
-        if given is None and str(was[name]).startswith(OBJECT):
+        if given is None and name in needed and str(was[name]).startswith(OBJECT):
             raise RunError(
                 f"{folder.path} used a {name} made in Python ({was[name].removeprefix(OBJECT)}); "
                 f"give it again: duotone.{again}({str(folder.path)!r}, {name}=…)"
@@ -292,10 +353,22 @@ def given_again(
     return values
 
 
-def load_run(path: str | Path) -> Run:
+def load_run(
+    path: str | Path,
+    *,
+    method: type[Method] | None = None,
+    data: Data | None = None,
+    model: Model | None = None,
+) -> Run:
     """Open a run folder.
+
+    Args:
+        path: The folder.
+        method: The method again, if it was made in Python and the run's clients are to be used.
+        data: The data again, likewise.
+        model: The model again, likewise.
 
     Raises:
         RunError: It is missing, damaged, or of another version.
     """
-    return Run(RunFolder.open(Path(path)).path)
+    return Run(RunFolder.open(Path(path)).path, method, data, model)

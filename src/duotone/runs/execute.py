@@ -42,6 +42,7 @@ from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
+from duotone.runs.served import keep_served
 from duotone.types import ServerState
 
 
@@ -252,6 +253,7 @@ def _finish(
         if found.arrays is not None:
             folder.write_latents(found.arrays)
     folder.write_sheets(sheets)
+    keep_served(folder, plan, store, backend, shelf)
     folder.write_summary(
         {
             "scores": scores_json(scores),

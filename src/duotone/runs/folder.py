@@ -13,6 +13,7 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   samples.png     what members draw from the same draws, as of the last evaluation, likewise
   figures/        pictures of what the codes draw, of samples, or of concepts
   checkpoints/    the last committed round, and the one that validation data would choose
+  served/         every client's model as it is used, so that the data is not needed again
   log.txt         what was said while it ran
 
 Reading changes nothing. What is written, cut or removed is so by the holder of the run's lock.
@@ -47,7 +48,7 @@ _FREE = ("data", "backend", "workers")
 """Settings that may be changed between two parts of a run without changing a result."""
 _OWN = (
     *("config.toml", "run.json", "metrics.csv", "summary.json", "latents.npz", "log.txt"),
-    *("checkpoints", "figures", ".lock", ".alive", ".scratch"),
+    *("checkpoints", "served", "figures", ".lock", ".alive", ".scratch"),
 )
 COLUMNS = {
     "round": pl.Int64,

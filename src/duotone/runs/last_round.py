@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import torch
+
+from duotone.config import RunConfig
 from duotone.federation.election import Election
-from duotone.federation.engine import before_first_round
+from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.store import CommittedRound
-from duotone.runs.plan import Plan
+from duotone.methods import METHODS
+from duotone.networks import MODELS
+from duotone.networks.reading import as_network
+from duotone.runs.plan import Model, Plan
+from duotone.types import DataInfo, NewcomerRule, RoundInfo
 
 
 def last_election(last: CommittedRound) -> Election | None:
@@ -19,12 +28,53 @@ def last_election(last: CommittedRound) -> Election | None:
 
 def last_serving(plan: Plan, last: CommittedRound) -> Serving:
     """Return how clients get their models after a committed round."""
-    config = plan.config
+    config, population = plan.config, plan.population
+    members = len(population.partition.members)
+    serving = serving_after(last, config, population.info, members, plan.rule)
+    return replace(serving, shots=config.shots)
+
+
+def serving_after(
+    committed: CommittedRound, config: RunConfig, info: DataInfo, members: int, rule: NewcomerRule
+) -> Serving:
+    """Return how clients get their models after a round; newcomers show all that they have.
+
+    Args:
+        committed: The round.
+        config: The run's resolved configuration.
+        info: The form of the data.
+        members: How many members the run has.
+        rule: What newcomers start from.
+    """
     assert config.rounds is not None
-    before = before_first_round(
-        plan.population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
-    )
-    info = replace(before, round=last.round)
-    elected = last_election(last)
+    share = (config.sampled or members) / members
+    after = RoundInfo(committed.round, config.rounds, config.seed, info, share)
+    elected = last_election(committed)
     chosen = None if elected is None else elected.chosen
-    return Serving(last.server(), info, plan.rule, config.shots, chosen)
+    return Serving(committed.server(), after, rule, chosen=chosen)
+
+
+def method_again(
+    table: Mapping[str, Any],
+    model: Model | str,
+    info: DataInfo,
+    *,
+    method: type[Method] | None = None,
+    device: str = "cpu",
+) -> Method:
+    """Build a run's method from what the run wrote down, without its data.
+
+    Args:
+        table: The resolved settings of the method, with its name.
+        model: The model or its name.
+        info: The form of the data.
+        method: The method, if it was made in Python.
+        device: Where to compute: cpu; anything else takes a GPU if there is one.
+    """
+    kind: type[Method] = method or METHODS.load(table["name"])
+    settings = kind.Config(**{key: value for key, value in table.items() if key != "name"})
+    if kind.own_model is not None:
+        model = "cnn-bn" if info.is_image else kind.table_model
+    network = as_network(MODELS.load(model) if isinstance(model, str) else model)
+    place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    return kind(settings, network, place)

@@ -15,7 +15,7 @@ from torch import nn
 
 from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
-from duotone.errors import ConfigError, DuotoneError, Problems
+from duotone.errors import ConfigError, DuotoneError, Problems, own_frame
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.method import Method, Part
 from duotone.federation.personalise import Way, Wish, rules_with, ways
@@ -234,8 +234,10 @@ def _check_model(method: Method, info: DataInfo) -> None:
         except DuotoneError:
             raise
         except Exception as error:
+            own = own_frame(error)
+            place = f" (in your own code, {own})" if own else ""
             raise ConfigError(
-                f"The model cannot {doing}: {type(error).__name__}: {error}"
+                f"The model cannot {doing}: {type(error).__name__}: {error}{place}"
             ) from error
 
 

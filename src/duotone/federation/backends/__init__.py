@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from duotone.errors import DuotoneError
+from duotone.errors import DuotoneError, own_frame
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 from duotone.types import ClientState
@@ -50,6 +50,8 @@ class Failure:
             return cls(str(error), error)
         frames = traceback.extract_tb(error.__traceback__)
         place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+        if own := own_frame(error):
+            place = f" (in your own code, {own})"
         details = "".join(traceback.format_exception(error))
         return cls(f"{type(error).__name__}: {error}{place}", None, details)
 

@@ -1,0 +1,134 @@
+"""Samples to be predicted, in any form a user has them, as a network wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from duotone.data.canonical import read_arrays
+from duotone.data.dataset import Array
+from duotone.data.folders import image_files, image_pixels, read_image
+from duotone.data.resize import resized
+from duotone.errors import DataError
+from duotone.partition.partition import network_inputs
+from duotone.types import DataInfo
+
+Picture: TypeAlias = Image.Image | str | Path
+Samples: TypeAlias = Array | Tensor | Picture | Sequence[Picture]
+"""What clients predict: an array or tensor, or images, files and folders of them."""
+
+
+def as_inputs(x: Samples, info: DataInfo) -> Tensor:
+    """Return samples as a network sees them.
+
+    Args:
+        x: An array or tensor in the form of the data set; or one or several of: an image, the path
+            of one, of a folder of images, or of an npz file with an array ``x``.
+        info: The form of the data.
+
+    Raises:
+        DataError: They have another form, or cannot be read.
+    """
+    if isinstance(x, (str, Path, Image.Image)):
+        x = [x]
+    if isinstance(x, Tensor):
+        x = x.detach().cpu().numpy()
+    elif _holds_pictures(x):
+        pieces = [_read(item, info) for item in x]
+        return torch.cat(pieces) if pieces else _checked(np.empty(0), info)
+    return _checked(np.asarray(x), info)
+
+
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """Return files, with the images of folders in place of the folders."""
+    return [
+        file for path in paths for file in (image_files(path) if path.is_dir() else [Path(path)])
+    ]
+
+
+def expected(info: DataInfo) -> str:
+    """Say in words which samples fit."""
+    if not info.is_image:
+        return f"a table of numbers, samples × {info.shape[0]} features"
+    channels, height, width = info.shape
+    form = f"samples × {height} × {width}" + (f" × {channels}" if channels > 1 else "")
+    return f"images as uint8, or as floats from 0 to 1, {form}"
+
+
+def _holds_pictures(x: Any) -> bool:
+    return (
+        isinstance(x, Sequence)
+        and len(x) > 0
+        and all(isinstance(item, (str, Path, Image.Image)) for item in x)
+    )
+
+
+def _read(item: Picture, info: DataInfo) -> Tensor:
+    if isinstance(item, Image.Image):
+        return _checked(_fitted(image_pixels(item, "the image"), info), info)
+    path = Path(item)
+    if path.suffix == ".npz":
+        arrays = read_arrays(path, ("x",), ("x",))
+        if "x" not in arrays:
+            raise DataError(f"{path} has no array x; samples are expected under that name.")
+        return _checked(arrays["x"], info, f"{path}: x")
+    if not info.is_image:
+        raise DataError(f"{path} cannot be predicted; expected is an npz file with x: a table.")
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file.")
+    return torch.cat([_checked(_fitted(read_image(file), info), info) for file in files_in([path])])
+
+
+def _fitted(pixels: NDArray[np.uint8], info: DataInfo) -> NDArray[np.uint8]:
+    """Return one image with the size and the colours of the data, as a batch.
+
+    Raises:
+        DataError: The data are no images.
+    """
+    if not info.is_image:
+        raise DataError(f"An image was given, but this run's data is {expected(info)}.")
+    channels, height, width = info.shape
+    if channels == 1 and pixels.ndim == 3:
+        pixels = np.asarray(Image.fromarray(pixels).convert("L"))
+    elif channels == 3 and pixels.ndim == 2:
+        pixels = np.repeat(pixels[..., None], 3, axis=2)
+    batch = pixels[None]
+    return batch if pixels.shape[:2] == (height, width) else resized(batch, height, width)
+
+
+def _checked(x: Array, info: DataInfo, name: str = "x") -> Tensor:
+    """Return an array as a network sees it, if it has the form of the data.
+
+    Raises:
+        DataError: It has not.
+    """
+    wanted = f"expected: {expected(info)}"
+    is_float = np.issubdtype(x.dtype, np.floating)
+    if info.is_image:
+        channels, height, width = info.shape
+        forms = [(height, width, channels), *([(height, width)] if channels == 1 else [])]
+        fits = x.shape[1:] in forms and (is_float or x.dtype == np.uint8)
+    else:
+        is_number = is_float or np.issubdtype(x.dtype, np.integer)
+        fits = x.ndim == 2 and x.shape[1:] == info.shape and is_number
+    if not fits:
+        raise DataError(f"{name} is {x.dtype} with shape {x.shape}; {wanted}.")
+    if len(x) == 0:
+        raise DataError(f"{name} holds no sample; {wanted}.")
+    if x.dtype != np.uint8:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+            x = x.astype(np.float32)
+        bad = ~np.isfinite(x).reshape(len(x), -1).all(axis=1)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(f"{name} holds NaN or infinite values (first in sample {row}).")
+        if info.is_image and (x.min() < 0 or x.max() > 1):
+            raise DataError(f"{name} has values from {x.min():g} to {x.max():g}; {wanted}.")
+    return network_inputs(np.array(x))  # a copy: arrays that cannot be written are refused by torch
