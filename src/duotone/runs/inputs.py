@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from duotone.errors import DataError
 from duotone.partition.partition import network_inputs
 from duotone.types import DataInfo
 
+_SAMPLES = re.compile("x")
 Picture: TypeAlias = Image.Image | str | Path
 Samples: TypeAlias = Array | Tensor | Picture | Sequence[Picture]
 """What clients predict: an array or tensor, or images, files and folders of them."""
@@ -75,7 +77,7 @@ def _read(item: Picture, info: DataInfo) -> Tensor:
         return _checked(_fitted(image_pixels(item, "the image"), info), info)
     path = Path(item)
     if path.suffix == ".npz":
-        arrays = read_arrays(path, ("x",), ("x",))
+        arrays = read_arrays(path, _SAMPLES)
         if "x" not in arrays:
             raise DataError(f"{path} has no array x; samples are expected under that name.")
         return _checked(arrays["x"], info, f"{path}: x")

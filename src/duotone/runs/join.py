@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from duotone.runs.served import Who, keep_joined
 from duotone.types import NO_LABEL, ClientData, DataInfo, Split
 from duotone.words import RULES
 
+_NEWCOMER = re.compile("x|y")
 Labels: TypeAlias = Array | Tensor | Sequence[Any]
 
 
@@ -172,7 +174,7 @@ def read_labelled(path: Path, info: DataInfo) -> tuple[Samples, Labels | None]:
         DataError: It is missing, or holds something else.
     """
     if path.suffix == ".npz":
-        arrays = read_arrays(path, ("x", "y"), ("x", "y"))
+        arrays = read_arrays(path, _NEWCOMER)
         if "x" not in arrays:
             raise DataError(f"{path} has no array x; a newcomer's file has x and, if needed, y.")
         return arrays["x"], arrays.get("y")
