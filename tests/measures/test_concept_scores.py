@@ -151,4 +151,4 @@ def test_a_damaged_list_of_concepts_is_a_clear_error(run, tmp_path):
     shutil.copytree(run.path, copy)
     (copy / "concepts.json").write_text("{")
     with pytest.raises(duotone.DuotoneError, match=r"concepts\.json"):
-        duotone.load_run(copy).folder.concepts()
+        duotone.load_run(copy).folder.table("concepts")

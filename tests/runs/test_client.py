@@ -196,7 +196,7 @@ def fedbn(tmp_path_factory):
 def no_data(monkeypatch):
     """Take all data away: a machine on which nothing was trained."""
 
-    def gone(name):
+    def gone(name, **_):
         raise duotone.DataError(f"{name} is not here.")
 
     monkeypatch.setattr("duotone.runs.draft.load_dataset", gone)

@@ -260,7 +260,7 @@ def test_the_collapse_of_the_printed_defaults_is_detected():
     lines = " ".join(method.warnings(last.server))
     assert "collapsed" in lines
     assert "all concepts alike" in lines
-    assert method.monitors(last.server)["concepts.spread"] < 0.1
+    assert method.monitors(last.server)["spread"] < 0.1
 
 
 # -- made to work
@@ -294,7 +294,7 @@ def test_numbers_as_targets_have_concepts_and_no_heads():
     method = make(mlp)
     *_, last = federate(method, population, rounds=2)
     assert "fc2.heads.on" not in last.server.shared
-    assert method.monitors(last.server)["concepts.information"] > 0.5
+    assert method.monitors(last.server)["information"] > 0.5
 
 
 def test_heads_are_off_until_they_are_turned_on():
@@ -338,7 +338,7 @@ def test_concepts_are_the_worlds_and_newcomers_are_mixtures_of_them(mixed):
     method = make(mlp)
     *_, last = federate(method, population, rounds=3, states=MemoryStates())
     assert method.warnings(last.server) == []
-    assert method.monitors(last.server)["concepts.information"] > 0.5
+    assert method.monitors(last.server)["information"] > 0.5
     serving = Serving(last.server, last.info, "label-free")
     weights = {}
     for client in population.partition:
