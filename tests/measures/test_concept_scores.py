@@ -7,7 +7,7 @@ import pytest
 from federations import two_worlds
 
 import duotone
-from duotone.measures.concepts import (
+from duotone.measures.mixtures import (
     ClientConcepts,
     Concepts,
     concept_scores,

@@ -19,7 +19,7 @@ from duotone.federation.settings import MethodSettings
 from duotone.measures.decoding import choose_holders, encode_holders
 from duotone.measures.judges import train_judges
 from duotone.measures.sheets import draw_sheets
-from duotone.measures.swaps import local_effect, swap_scores
+from duotone.measures.swapped import local_effect, swap_scores
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
 from duotone.partition.build import build_partition

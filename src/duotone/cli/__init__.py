@@ -17,7 +17,7 @@ from duotone.cli import (
     looking,
     reporting,
     running,
-    serving,
+    using,
 )
 from duotone.cli.app import Stopped, app
 from duotone.errors import DuotoneError, own_frame
@@ -31,7 +31,7 @@ __all__ = [
     "main",
     "reporting",
     "running",
-    "serving",
+    "using",
 ]  # importing a module of commands registers them
 
 

@@ -29,8 +29,8 @@ from duotone.cli.app import (
     show_json,
     show_path,
 )
+from duotone.cli.given import described, gather
 from duotone.cli.printing import table
-from duotone.cli.settings import described, gather
 from duotone.words import RULES
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from duotone.cli.app import (
     show_path,
     talk,
 )
-from duotone.cli.settings import described, gather, parse_seeds
+from duotone.cli.given import described, gather, parse_seeds
 from duotone.errors import Problems
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duotone.data.labels import check_labels, numbered
+from duotone.data.class_labels import check_labels, numbered
 from duotone.errors import DataError
 
 if TYPE_CHECKING:

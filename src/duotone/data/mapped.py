@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from duotone.data.class_labels import check_labels, numbered
 from duotone.data.dataset import Array, Dataset, check_samples
-from duotone.data.labels import check_labels, numbered
 from duotone.errors import DataError
 
 _NEEDED = ("x", "y", "is_test")

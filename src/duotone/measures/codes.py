@@ -117,24 +117,8 @@ def collect_latents(scene: Scene) -> dict[str, Array]:
         raise ClientError("no client's samples could be encoded")
     columns: dict[str, list[Any]] = {}
     for client, arrays in codes.items():
-        holding = population.partition[client]
         for split in job.splits:
-            rows = population.rows(client, split)[:samples]
-            facts = {
-                "label": population.dataset.y[rows],
-                "client": np.full(len(rows), client),
-                "group": np.full(len(rows), holding.group),
-                "kind": np.full(len(rows), holding.role),
-                "split": np.full(len(rows), split),
-                "index": rows,
-            }
-            facts |= {f"factor_{k}": v for k, v in population.factors(rows).items()}
-            facts |= {
-                name.removesuffix(f"/{split}"): values
-                for name, values in arrays.items()
-                if name.endswith(f"/{split}")
-            }
-            for name, values in facts.items():
+            for name, values in _facts(population, client, split, arrays, samples).items():
                 columns.setdefault(name, []).append(values)
     table = {name: np.concatenate(pieces) for name, pieces in columns.items()}
     parts: tuple[Part, ...] = ("shared", "local")
@@ -146,6 +130,24 @@ def collect_latents(scene: Scene) -> dict[str, Array]:
         if isinstance(method, HasCommonAxes) and method.has_common_axes(part):
             table.pop(f"common_{part}", None)
     return table
+
+
+def _facts(
+    population: Population, client: str, split: Split, arrays: Mapping[str, Array], samples: int
+) -> dict[str, Array]:
+    """Return the codes of a client's samples of a split, with what is known of each."""
+    holding, rows = population.partition[client], population.rows(client, split)[:samples]
+    facts = {
+        "label": population.dataset.y[rows],
+        "client": np.full(len(rows), client),
+        "group": np.full(len(rows), holding.group),
+        "kind": np.full(len(rows), holding.role),
+        "split": np.full(len(rows), split),
+        "index": rows,
+    }
+    facts |= {f"factor_{name}": values for name, values in population.factors(rows).items()}
+    own = {name: values for name, values in arrays.items() if name.endswith(f"/{split}")}
+    return facts | {name.removesuffix(f"/{split}"): values for name, values in own.items()}
 
 
 def _untrained(method: Method, info: RoundInfo) -> Params:

@@ -118,39 +118,10 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
     result = make_subplots(
         rows=1, cols=2, column_widths=[0.7, 0.3], shared_yaxes=True, horizontal_spacing=0.03
     )
-    most = max(float(line.shares.max()) for line in lines)
-    for role, ink in ROLE.items():
+    for role in ROLE:
         own = [i for i, line in enumerate(lines) if line.role == role]
-        if not own:
-            continue
-        shares = np.full((len(lines), columns), np.nan)
-        shares[own] = [lines[i].shares for i in own]
-        result.add_heatmap(
-            z=shares,
-            y=places,
-            colorscale=[(0, faded(ink, 0.03)), (1, ink)],
-            zmin=0,
-            # Uniform shares stay pale, lest the noise of alike clients look like a difference.
-            zmax=max(min(1.0, 4 / columns), most),
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            customdata=np.tile(np.array(names)[:, None], (1, columns)),
-            hovertemplate="%{customdata}<br>" + heading + " %{x}: %{z:.1%}<extra></extra>",
-            hoverongaps=False,
-            row=1,
-            col=1,
-        )
-        result.add_bar(
-            x=[float(np.median(lines[i].sizes)) for i in own],
-            y=own,
-            orientation="h",
-            name=f"{role}s",
-            marker=bar_fill(role),
-            hovertemplate="%{x} samples<extra></extra>",
-            row=1,
-            col=2,
-        )
+        if own:
+            _add_lines(result, lines, own, names, heading)
     dress(result, 96 + tall * len(lines), bargap=0.25, barmode="overlay")
     result.update_yaxes(
         tickmode="array",
@@ -173,6 +144,42 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
     ]
     result.update_layout(shapes=rules(float(end) - 0.5 for end in np.cumsum(ends)[:-1]))
     return result
+
+
+def _add_lines(
+    result: go.Figure, lines: Sequence[Line], own: list[int], names: list[str], heading: str
+) -> None:
+    """Add the shares and sizes of the lines of one role."""
+    role, columns = lines[own[0]].role, len(lines[0].shares)
+    most = max(float(line.shares.max()) for line in lines)
+    shares = np.full((len(lines), columns), np.nan)
+    shares[own] = [lines[i].shares for i in own]
+    result.add_heatmap(
+        z=shares,
+        y=np.arange(len(lines)),
+        colorscale=[(0, faded(ROLE[role], 0.03)), (1, ROLE[role])],
+        zmin=0,
+        # Uniform shares stay pale, lest the noise of alike clients look like a difference.
+        zmax=max(min(1.0, 4 / columns), most),
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        customdata=np.tile(np.array(names)[:, None], (1, columns)),
+        hovertemplate="%{customdata}<br>" + heading + " %{x}: %{z:.1%}<extra></extra>",
+        hoverongaps=False,
+        row=1,
+        col=1,
+    )
+    result.add_bar(
+        x=[float(np.median(lines[i].sizes)) for i in own],
+        y=own,
+        orientation="h",
+        name=f"{role}s",
+        marker=bar_fill(role),
+        hovertemplate="%{x} samples<extra></extra>",
+        row=1,
+        col=2,
+    )
 
 
 def _line_name(line: Line) -> str:

@@ -158,35 +158,9 @@ def map_figure(points: pl.DataFrame, colour: str, axes: Mapping[str, str]) -> go
         text = pl.col(colour).cast(pl.String)
         groups = [(name, points.filter(text == name)) for name in names]
     for place, (name, own) in enumerate(groups):
-        ink, symbol, _ = series(place)
         for column, part in enumerate(parts):
             dots = own.filter(pl.col("part") == part)
-            roles = dots["kind"].to_list()
-            is_scale = points.schema[colour].is_float()
-            marker: dict[str, Any] = {
-                "symbol": [symbol if role == "member" else f"{symbol}-open" for role in roles],
-                "size": 7,
-                "opacity": 0.8,
-                "color": dots[colour].to_numpy() if is_scale else ink,
-            }
-            if is_scale:
-                marker |= {"colorscale": "Cividis", "showscale": column == 0}
-            result.add_scatter(
-                x=dots["x"].to_numpy(),
-                y=dots["y"].to_numpy(),
-                mode="markers",
-                marker=marker,
-                name=short(name),
-                legendgroup=name,
-                showlegend=column == 0 and not is_scale,
-                hovertext=[
-                    f"client {plain(client)} · group {plain(group)} · label {label}"
-                    for client, group, label in dots.select("client", "group", "label").iter_rows()
-                ],
-                hoverinfo="text",
-                row=1,
-                col=column + 1,
-            )
+            _add_dots(result, dots, colour, name, place, column)
     dress(
         result,
         max(430, min(120 + 19 * len(groups), 580)),
@@ -208,6 +182,38 @@ def map_figure(points: pl.DataFrame, colour: str, axes: Mapping[str, str]) -> go
     result.update_xaxes(showticklabels=False, showgrid=False)
     result.update_yaxes(showticklabels=False, showgrid=False)
     return result
+
+
+def _add_dots(
+    result: go.Figure, dots: pl.DataFrame, colour: str, name: str, place: int, column: int
+) -> None:
+    """Add the dots of one name to one panel; newcomers' marks are open."""
+    ink, symbol, _ = series(place)
+    is_scale = dots.schema[colour].is_float()
+    marker: dict[str, Any] = {
+        "symbol": [symbol if role == "member" else f"{symbol}-open" for role in dots["kind"]],
+        "size": 7,
+        "opacity": 0.8,
+        "color": dots[colour].to_numpy() if is_scale else ink,
+    }
+    if is_scale:
+        marker |= {"colorscale": "Cividis", "showscale": column == 0}
+    result.add_scatter(
+        x=dots["x"].to_numpy(),
+        y=dots["y"].to_numpy(),
+        mode="markers",
+        marker=marker,
+        name=short(name),
+        legendgroup=name,
+        showlegend=column == 0 and not is_scale,
+        hovertext=[
+            f"client {plain(client)} · group {plain(group)} · label {label}"
+            for client, group, label in dots.select("client", "group", "label").iter_rows()
+        ],
+        hoverinfo="text",
+        row=1,
+        col=column + 1,
+    )
 
 
 class Maps(Measure):

@@ -6,7 +6,7 @@ source can still be told: one learnt from real samples, the other knows the meth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
@@ -118,21 +118,12 @@ def restyle_scores(
             method, stylists, stylists, population.info, seed
         ),
     }
-    is_judged_by_swaps = isinstance(method, Decodes)
     newcomers = {stylist.client for stylist in stylists if stylist.role == "newcomer"}
-    found: dict[Pair, Agreements] = {}
-    for target in stylists:
-        model = method.load(target.params, population.info).eval()
-        for number, source in enumerate(stylists):
-            pair = (source.client, target.client)
-            if source is target:
-                continue
-            x = drawn_as(method, model, source, target, "test", seed)
-            found[pair] = {name: _named(one, x, number) for name, one in attackers.items()}
-            if not is_judged_by_swaps:
-                is_new = bool(newcomers & set(pair))
-                reader = for_newcomers if is_new and for_newcomers is not None else judges
-                found[pair] |= read_restyled(reader, population, pair, x)
+
+    def reader(is_new: bool) -> Judges:
+        return for_newcomers if is_new and for_newcomers is not None else judges
+
+    found = dict(_judged(method, stylists, population, attackers, reader, seed))
     originals = {
         source.client: _named(attackers["attacker"], originals_of(source, population, "test"), i)
         for i, source in enumerate(stylists)
@@ -142,17 +133,35 @@ def restyle_scores(
     for role in ROLES:
         is_new = role == "newcomer"
         pairs = {p: a for p, a in found.items() if bool(newcomers & set(p)) == is_new}
-        reader = for_newcomers if is_new and for_newcomers is not None else judges
         some = sorted({source for source, _ in pairs})
         rng = stream(seed, "restyle", "bootstrap", ".newcomers" if is_new else "")
-        scores |= {
-            Key("restyle", question, variant=variant, role=role): score
-            for question, variant, score in _scores(
-                pairs, reader, population, originals, by_label, some, rng
-            )
-        }
+        told = _scores(pairs, reader(is_new), population, originals, by_label, some, rng)
+        scores |= {Key("restyle", q, variant=v, role=role): score for q, v, score in told}
     known = {key: score for key, score in sorted(scores.items()) if score is not None}
     return RestyleResult(known, [_row(pair, agreed) for pair, agreed in found.items()])
+
+
+def _judged(
+    method: Method,
+    stylists: Sequence[Stylist],
+    population: Population,
+    attackers: Mapping[str, nn.Module],
+    reader: Callable[[bool], Judges],
+    seed: int,
+) -> Iterator[tuple[Pair, Agreements]]:
+    """Yield what judges and attackers say of every client's samples in every other's style."""
+    for target in stylists:
+        model = method.load(target.params, population.info).eval()
+        for number, source in enumerate(stylists):
+            if source is target:
+                continue
+            pair = (source.client, target.client)
+            x = drawn_as(method, model, source, target, "test", seed)
+            found = {name: _named(one, x, number) for name, one in attackers.items()}
+            if not isinstance(method, Decodes):  # else swaps have judged it
+                is_new = "newcomer" in (source.role, target.role)
+                found |= read_restyled(reader(is_new), population, pair, x)
+            yield pair, found
 
 
 def _named(attacker: nn.Module, x: Tensor, number: int) -> Agreement:

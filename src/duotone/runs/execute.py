@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,7 +40,7 @@ from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
 from duotone.runs.served import keep_served
-from duotone.types import ServerState
+from duotone.runs.stopping import stop_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
         outcome: dict[str, str] = {"status": "finished"}
         try:
             with stop_requests() as stop_requested, folder.writing() as store:
-                _train(folder, plan, store, observers, stop_requested)
+                _Execution(folder, plan, store, observers).carry_out(stop_requested)
         except KeyboardInterrupt:
             outcome = {"status": "interrupted"}
             raise
@@ -110,168 +107,179 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
             folder.update_facts(**outcome, seconds=seconds)
 
 
-def _train(
-    folder: RunFolder,
-    plan: Plan,
-    store: FolderStore,
-    observers: Sequence[RunObserver],
-    stop_requested: Callable[[], bool],
-) -> None:
-    def say(line: str) -> None:
-        folder.log(line)
-        for observer in observers:
+class _Execution:
+    """A run that is being carried out.
+
+    Args:
+        folder: Where everything goes.
+        plan: What to do.
+        store: The committed rounds.
+        observers: Told what happens.
+    """
+
+    def __init__(
+        self, folder: RunFolder, plan: Plan, store: FolderStore, observers: Sequence[RunObserver]
+    ) -> None:
+        self.folder, self.plan, self.store, self.observers = folder, plan, store, observers
+        self.clients = choose_clients(
+            plan.population.partition, plan.config.evaluate_clients, plan.config.seed
+        )
+        self.crc = folder.cut_metrics(store.last.notes.get("metrics_bytes", 0))
+        self.scores: dict[str, float] = dict(store.last.notes.get("scores", {}))
+        self.best = best_validation(folder.metrics())
+        self.elected = last_election(store.last)
+
+    def say(self, line: str) -> None:
+        """Tell the user something."""
+        self.folder.log(line)
+        for observer in self.observers:
             observer.message(line)
-        if not observers:
+        if not self.observers:
             warnings.warn(line, stacklevel=2)
 
-    config, population = plan.config, plan.population
-    assert config.rounds is not None
-    done, kept = store.last.round, store.last.notes
-    crc = folder.cut_metrics(kept.get("metrics_bytes", 0))
-    scores: dict[str, float] = dict(kept.get("scores", {}))
-    best = best_validation(folder.metrics())
-    elected = last_election(store.last)
-    clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
-    for observer in observers:
-        observer.run_started(folder, plan, done)
-    folder.log(f"starting after round {done} of {config.rounds}")
-    preparation = population.dataset.preparation
-    if preparation is not None and preparation.remark and not done:
-        say(preparation.remark)
-
-    with make_backend(plan.method, population, config, say) as backend, folder.scratch() as scratch:
-        shelf = Shelf(scratch)
-        for result in federate(
-            plan.method,
-            population,
-            rounds=config.rounds,
-            sampled=config.sampled,
-            seed=config.seed,
-            backend=backend,
-            states=store,
-            start=Start(done, store.last.server()) if done else None,
-            max_norm=config.max_norm,
-            quorum=config.quorum,
+    def carry_out(self, stop_requested: Callable[[], bool]) -> None:
+        """Train round by round from the last committed one, and measure at the end."""
+        config, population, store = self.plan.config, self.plan.population, self.store
+        assert config.rounds is not None
+        done = store.last.round
+        for observer in self.observers:
+            observer.run_started(self.folder, self.plan, done)
+        self.folder.log(f"starting after round {done} of {config.rounds}")
+        preparation = population.dataset.preparation
+        if preparation is not None and preparation.remark and not done:
+            self.say(preparation.remark)
+        method = self.plan.method
+        with (
+            make_backend(method, population, config, self.say) as backend,
+            self.folder.scratch() as scratch,
         ):
-            number = result.info.round
-            rows = _training_rows(result, plan)
-            for client, reason in result.refused.items():
-                say(f"Round {number}: client {client!r} was left out: {reason}.")
-            for client, reason in result.dropped.items():
-                say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
-            is_best = False
-            is_due = number % config.evaluate_every == 0 or number == config.rounds
-            if is_due:
-                serving = Serving(result.server, result.info, plan.rule, config.shots)
-                if number == config.rounds:  # many more questions follow then
-                    serving = replace(serving, shelf=shelf)
-                if config.personalise != "none":
-                    elected = vote(serving, plan.ways, population, store, backend)
-                    serving = replace(serving, chosen=elected.chosen)
-                    folder.log(f"round {number}: {elected.said}")
-                    if number == config.rounds:
-                        for observer in observers:
-                            observer.message(f"After round {number} {elected.said}.")
-                found = evaluate(serving, clients, population, store, backend)
-                if isinstance(plan.method, Generates) and population.info.is_image:
-                    scene = _scene(folder, plan, serving, clients, store, backend)
-                    folder.write_samples(sample_tiles(scene), (0, 1))
-                scores = {str(key): value for key, value in headline_scores(found).items()}
-                best, is_best = selection(found, number, best)
-                rows += found
-            size, crc = folder.append_metrics(rows, crc)
-            notes = {
-                "config": store.last.notes["config"],
-                "metrics_bytes": size,
-                "metrics_crc": crc,
-                "scores": scores,
-            }
-            if elected is not None:
-                notes["election"] = elected.as_json()
-            store.commit(number, result.server, notes, selects=is_best)
-            folder.log(f"round {number} committed {scores if is_due else ''}")
-            for observer in observers:
-                observer.round_committed(Progress(number, config.rounds, scores, is_due))
-            if stop_requested() and number < config.rounds:
-                raise Interrupted
-        # Not in the loop: the rounds of a run that is only read (`align`) are over.
-        for line in _warnings(plan, store.last.server()):
-            say(line)
-        _finish(folder, plan, store, clients, backend, shelf)
+            shelf = Shelf(scratch)
+            for result in federate(
+                method,
+                population,
+                rounds=config.rounds,
+                sampled=config.sampled,
+                seed=config.seed,
+                backend=backend,
+                states=store,
+                start=Start(done, store.last.server()) if done else None,
+                max_norm=config.max_norm,
+                quorum=config.quorum,
+            ):
+                self._commit(result, backend, shelf)
+                if stop_requested() and result.info.round < config.rounds:
+                    raise Interrupted
+            # Not in the loop: the rounds of a run that is only read (`align`) are over.
+            for line in self._warnings():
+                self.say(line)
+            self._finish(backend, shelf)
 
-
-def _scene(
-    folder: RunFolder,
-    plan: Plan,
-    serving: Serving,
-    clients: Sequence[str],
-    store: FolderStore,
-    backend: Backend,
-) -> Scene:
-    return Scene(
-        plan.method,
-        plan.population,
-        serving,
-        clients,
-        store,
-        backend,
-        plan.config,
-        folder.metrics(),
-    )
-
-
-def _finish(
-    folder: RunFolder,
-    plan: Plan,
-    store: FolderStore,
-    clients: Sequence[str],
-    backend: Backend,
-    shelf: Shelf,
-) -> None:
-    """Measure, and write what is known at the end; doing it again changes nothing."""
-    last = store.last
-    folder.cut_metrics(last.notes["metrics_bytes"])
-    table = folder.metrics()
-    elected = last_election(last)
-    is_scored = (pl.col("round") == last.round) & (pl.col("metric") == headline(table["metric"]))
-    scored = set(table.filter(is_scored)["client"])
-    unscored = [client for client in clients if client not in scored]
-    serving = replace(last_serving(plan, last), shelf=shelf)
-    scored_clients = [client for client in clients if client in scored]
-    scene = _scene(folder, plan, serving, scored_clients, store, backend)
-    scores: dict[Key, Score] = {}
-    sheets: list[Sheet] = []
-    for measure in all_measures():
-        if not measure.applies(scene):
-            continue
-        found = measure.measure(scene)
-        scores.update(found.scores)
-        sheets += found.sheets
-        folder.append_metrics(found.rows)
-        if found.table is not None and measure.file is not None:
-            folder.write_table(measure.file, found.table)
-        if found.arrays is not None:
-            folder.write_latents(found.arrays)
-    folder.write_sheets(sheets)
-    keep_served(folder, plan, store, backend, shelf)
-    folder.write_summary(
-        {
-            "scores": scores_json(scores),
-            "headline": headline(table["metric"]),
-            "rounds": last.round,
-            "selected_round": selected_round(table),
-            "newcomer_rule": plan.rule,
-            "warnings": [
-                *_warnings(plan, last.server()),
-                *(f"Client {client!r} has no score: it failed." for client in unscored),
-            ],
-            **({} if elected is None else {"election": elected.as_json()}),
+    def _commit(self, result: RoundResult, backend: Backend, shelf: Shelf) -> None:
+        """Evaluate a round if that is due, and make it safe on disk."""
+        config, number = self.plan.config, result.info.round
+        assert config.rounds is not None
+        for client, reason in result.refused.items():
+            self.say(f"Round {number}: client {client!r} was left out: {reason}.")
+        for client, reason in result.dropped.items():
+            self.say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
+        rows = _training_rows(result, self.plan)
+        is_best = False
+        is_due = number % config.evaluate_every == 0 or number == config.rounds
+        if is_due:
+            found = self._evaluate(result, backend, shelf)
+            self.scores = {str(key): value for key, value in headline_scores(found).items()}
+            self.best, is_best = selection(found, number, self.best)
+            rows += found
+        size, self.crc = self.folder.append_metrics(rows, self.crc)
+        notes = {
+            "config": self.store.last.notes["config"],
+            "metrics_bytes": size,
+            "metrics_crc": self.crc,
+            "scores": self.scores,
         }
-    )
+        if self.elected is not None:
+            notes["election"] = self.elected.as_json()
+        self.store.commit(number, result.server, notes, selects=is_best)
+        self.folder.log(f"round {number} committed {self.scores if is_due else ''}")
+        for observer in self.observers:
+            observer.round_committed(Progress(number, config.rounds, self.scores, is_due))
 
+    def _evaluate(self, result: RoundResult, backend: Backend, shelf: Shelf) -> list[Row]:
+        """Let members vote, if they are asked, and score the clients."""
+        plan, number = self.plan, result.info.round
+        is_last = number == plan.config.rounds
+        serving = Serving(result.server, result.info, plan.rule, plan.config.shots)
+        if is_last:  # many more questions follow then
+            serving = replace(serving, shelf=shelf)
+        if plan.config.personalise != "none":
+            self.elected = vote(serving, plan.ways, plan.population, self.store, backend)
+            serving = replace(serving, chosen=self.elected.chosen)
+            self.folder.log(f"round {number}: {self.elected.said}")
+            if is_last:
+                for observer in self.observers:
+                    observer.message(f"After round {number} {self.elected.said}.")
+        if isinstance(plan.method, Generates) and plan.population.info.is_image:
+            tiles = sample_tiles(self._scene(serving, self.clients, backend))
+            self.folder.write_samples(tiles, (0, 1))
+        return evaluate(serving, self.clients, plan.population, self.store, backend)
 
-def _warnings(plan: Plan, server: ServerState) -> list[str]:
-    return plan.method.warnings(server) if isinstance(plan.method, Warns) else []
+    def _scene(self, serving: Serving, clients: Sequence[str], backend: Backend) -> Scene:
+        plan = self.plan
+        metrics = self.folder.metrics()
+        return Scene(
+            plan.method,
+            plan.population,
+            serving,
+            clients,
+            self.store,
+            backend,
+            plan.config,
+            metrics,
+        )
+
+    def _finish(self, backend: Backend, shelf: Shelf) -> None:
+        """Measure, and write what is known at the end; doing it again changes nothing."""
+        folder, last = self.folder, self.store.last
+        folder.cut_metrics(last.notes["metrics_bytes"])
+        table = folder.metrics()
+        metric = headline(table["metric"])
+        is_scored = (pl.col("round") == last.round) & (pl.col("metric") == metric)
+        scored = set(table.filter(is_scored)["client"])
+        serving = replace(last_serving(self.plan, last), shelf=shelf)
+        scene = self._scene(serving, [c for c in self.clients if c in scored], backend)
+        scores: dict[Key, Score] = {}
+        sheets: list[Sheet] = []
+        for measure in all_measures():
+            if not measure.applies(scene):
+                continue
+            found = measure.measure(scene)
+            scores.update(found.scores)
+            sheets += found.sheets
+            folder.append_metrics(found.rows)
+            if found.table is not None and measure.file is not None:
+                folder.write_table(measure.file, found.table)
+            if found.arrays is not None:
+                folder.write_latents(found.arrays)
+        folder.write_sheets(sheets)
+        keep_served(folder, self.plan, self.store, backend, shelf)
+        unscored = [c for c in self.clients if c not in scored]
+        gaps = [f"Client {client!r} has no score: it failed." for client in unscored]
+        elected = {} if self.elected is None else {"election": self.elected.as_json()}
+        folder.write_summary(
+            {
+                "scores": scores_json(scores),
+                "headline": metric,
+                "rounds": last.round,
+                "selected_round": selected_round(table),
+                "newcomer_rule": self.plan.rule,
+                "warnings": [*self._warnings(), *gaps],
+                **elected,
+            }
+        )
+
+    def _warnings(self) -> list[str]:
+        method = self.plan.method
+        return method.warnings(self.store.last.server()) if isinstance(method, Warns) else []
 
 
 def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
@@ -310,39 +318,3 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
 def _is_own(metric: str) -> bool:
     """Say whether a client may call a number so: what evaluation measures is not its to say."""
     return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
-
-
-class _StopRequest:
-    """A signal handler: the first signal is a request, a second one stops at once."""
-
-    def __init__(self) -> None:
-        self.is_made = False
-        self.outer: list[_StopRequest] = []
-
-    def __call__(self, number: int, frame: object) -> None:
-        if self.is_made:
-            raise KeyboardInterrupt
-        for request in (self, *self.outer):
-            request.is_made = True
-
-
-@contextmanager
-def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a request; a second one stops at once.
-
-    May be nested: a request within a run also reaches the study around it. Outside the main thread
-    Python delivers no signals, and nothing changes.
-    """
-    request = _StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: request.is_made
-        return
-    handled = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, request) for number in handled]
-    if isinstance(before[0], _StopRequest):
-        request.outer = [before[0], *before[0].outer]
-    try:
-        yield lambda: request.is_made
-    finally:
-        for number, handler in zip(handled, before, strict=True):
-            signal.signal(number, handler)
