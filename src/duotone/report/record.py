@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from duotone.data.dataset import Array
+import numpy as np
+from numpy.typing import NDArray
+
 from duotone.errors import RunError
 from duotone.measures import all_measures
 from duotone.measures.accuracy import last_values
@@ -81,7 +83,7 @@ def read_record(run: Run) -> Record:
     )
 
 
-def _latents(run: Run) -> Mapping[str, Array] | None:
+def _latents(run: Run) -> Mapping[str, NDArray[np.generic]] | None:
     path = run.path / "latents.npz"
     if not path.exists():
         return None
