@@ -317,4 +317,5 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
 
 def _is_own(metric: str) -> bool:
     """Say whether a client may call a number so: what evaluation measures is not its to say."""
-    return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
+    taken = [f"{start}{name}" for name in DIRECTIONS for start in ("", "val_")]
+    return metric not in taken and not metric.startswith(tuple(f"{name}@" for name in taken))
