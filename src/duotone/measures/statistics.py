@@ -24,7 +24,7 @@ from duotone.measures.metrics import Direction
 CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05
 
-Pair: TypeAlias = tuple[int, str]
+SeedClient: TypeAlias = tuple[int, str]
 """A seed and a client."""
 
 Verdict: TypeAlias = Literal["better", "worse", "no difference shown", "one seed"]
@@ -89,7 +89,7 @@ class Comparison:
 
 
 def compare_pairs(
-    first: Mapping[Pair, float], second: Mapping[Pair, float], direction: Direction
+    first: Mapping[SeedClient, float], second: Mapping[SeedClient, float], direction: Direction
 ) -> Comparison | None:
     """Compare two methods on the (seed, client) pairs that both have.
 
@@ -174,7 +174,7 @@ def verdict(comparison: Comparison, corrected_p: float, direction: Direction) ->
 
 
 def mean_ranks(
-    values: Mapping[str, Mapping[Pair, float]], direction: Direction
+    values: Mapping[str, Mapping[SeedClient, float]], direction: Direction
 ) -> dict[str, float]:
     """Return each method's mean rank over the pairs that all have; 1 is best, ties share ranks.
 

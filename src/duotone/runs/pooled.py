@@ -20,7 +20,7 @@ from duotone.errors import ConfigError, RunError
 from duotone.measures.metrics import DIRECTIONS
 from duotone.measures.statistics import (
     Comparison,
-    Pair,
+    SeedClient,
     compare_pairs,
     estimate,
     holm,
@@ -192,9 +192,9 @@ def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, 
     return result
 
 
-def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[Pair, float]]:
+def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[SeedClient, float]]:
     """Return for each entry what each client of each seed reached in the last round."""
-    values: dict[str, dict[Pair, float]] = {}
+    values: dict[str, dict[SeedClient, float]] = {}
     for entry in entries:
         values[entry.name] = {}
         for run in entry.runs:
