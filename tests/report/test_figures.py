@@ -106,7 +106,7 @@ def test_the_partition_picture_shows_shares_in_the_ink_of_the_kind():
         Line("a", "red", "member", np.array([0.25, 0.75]), np.array([40])),
         Line("b", "red", "newcomer", np.array([1.0, 0.0]), np.array([10])),
     ]
-    figure = partition_figure(lines, "label")
+    figure = partition_figure(lines, "label", [str(i) for i in range(len(lines[0].shares))])
     members, newcomers = (found for found in figure.data if found.type == "heatmap")
     np.testing.assert_allclose(members.z, [[0.25, 0.75], [np.nan, np.nan]])
     np.testing.assert_allclose(newcomers.z, [[np.nan, np.nan], [1.0, 0.0]])

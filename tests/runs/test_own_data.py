@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -63,6 +64,14 @@ def test_a_csv_file_becomes_a_run_that_knows_its_classes_and_its_features(finish
     assert json.loads(raw)["preparation"] == preparation.as_json()
 
 
+def test_the_report_calls_classes_by_their_names(finished, tmp_path):
+    page = finished.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    (figure,) = re.findall(
+        r'id="partition".*?<script type="application/json">(.*?)</script>', page, re.S
+    )
+    assert json.loads(figure)["layout"]["xaxis"]["ticktext"] == ["no", "yes"]
+
+
 def test_new_rows_are_prepared_as_in_training(finished):
     values = {**finished.config.model_dump()}
     population = plan_population(values)
@@ -72,6 +81,24 @@ def test_new_rows_are_prepared_as_in_training(finished):
     features = finished.folder.preparation().apply(patients())
     known = {row.tobytes() for row in features}
     assert all(row.tobytes() in known for row in dataset.x[member])
+
+
+def test_new_rows_of_a_table_are_predicted(finished, tmp_path):
+    rows = patients().head(7)
+    features = finished.folder.preparation().apply(rows)
+    client = finished.client("north")
+    expected = client.predict_proba(features)
+    assert np.array_equal(client.predict_proba(rows), expected)
+    rows.write_csv(tmp_path / "new.csv")
+    assert np.array_equal(client.predict_proba(tmp_path / "new.csv"), expected)
+    client.export(tmp_path / "exported")
+    again = duotone.load_client(tmp_path / "exported")
+    assert np.array_equal(again.predict_proba(rows), expected)
+
+
+def test_a_table_without_a_column_of_the_run_is_refused(finished):
+    with pytest.raises(duotone.DataError, match="no column 'age'"):
+        finished.client("north").predict(patients().drop("age"))
 
 
 def test_every_frame_gives_the_run_that_the_file_gives(finished, tmp_path):

@@ -11,7 +11,7 @@ import polars as pl
 
 from duotone.federation.protocols import FindsConcepts, Monitors
 from duotone.measures.holdings import line_table, partition_figure
-from duotone.measures.inks import PART, faded, figure, natural
+from duotone.measures.inks import PART, faded, figure, natural, short
 from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.mixtures import Concepts, concept_scores, domain_shares, find_concepts
 from duotone.measures.panels import Block, Grid, Note, Panel, PlainTable, Section, View, gathered
@@ -95,7 +95,7 @@ class ConceptsFound(Measure):
         blocks: list[Block] = [_weights_panel(clients, record)]
         blocks += gathered(record.pictures_of("concepts"))
         if np.array(clients[0]["tendency"]).size:
-            blocks.append(_tendency_panel(clients))
+            blocks.append(_tendency_panel(clients, record))
         rows = tuple(
             (words, f"{record.scores[Key('concepts', name)].value:.3f}")
             for name, words in _SCORES.items()
@@ -127,20 +127,21 @@ def _weights_panel(clients: Sequence[Mapping[str, Any]], record: Record) -> Pane
         )
         for c in clients
     ]
+    columns = [str(number) for number in range(len(lines[0].shares))]
     return Panel(
         "concept-weights",
         "What clients are mixtures of",
-        (View((), partition_figure(lines[:MOST_LINES], "concept")),),
+        (View((), partition_figure(lines[:MOST_LINES], "concept", columns)),),
         "One dark cell in a row: that client is one thing. Several: it is a mixture. Newcomers, at "
         "the bottom, were never seen in training; their weights come from unlabelled inputs.",
         "A concept is what the model's features tell apart, which need not be what people would "
         "call different. Equal rows everywhere mean that the concepts say nothing.",
-        line_table(lines, "concept"),
+        line_table(lines, "concept", columns),
         min_width=560,
     )
 
 
-def _tendency_panel(clients: Sequence[Mapping[str, Any]]) -> Panel:
+def _tendency_panel(clients: Sequence[Mapping[str, Any]], record: Record) -> Panel:
     """Return which labels the samples of each concept have, client by client."""
     members = [own for own in clients if own["kind"] == "member"]
     weights = np.stack([own["weights"] for own in members])
@@ -150,9 +151,10 @@ def _tendency_panel(clients: Sequence[Mapping[str, Any]]) -> Panel:
     told = {own["client"]: np.array(own["tendency"]) for own in clients}
     shown = {"all members": together}
     shown |= {own["client"]: told[own["client"]] for own in (*members[:_EACH], *newcomers[:_EACH])}
+    names = [record.class_name(number) for number in range(together.shape[1])]
     data = pl.DataFrame(
         [
-            {"client": name, "concept": concept, "label": label, "share": float(share)}
+            {"client": name, "concept": concept, "label": names[label], "share": float(share)}
             for name, table in ({"all members": together} | told).items()
             for concept, row in enumerate(table)
             for label, share in enumerate(row)
@@ -161,7 +163,7 @@ def _tendency_panel(clients: Sequence[Mapping[str, Any]]) -> Panel:
     return Panel(
         "concept-labels",
         "Labels of each concept's samples",
-        tuple(View((name,), _tendency_figure(table)) for name, table in shown.items()),
+        tuple(View((name,), _tendency_figure(table, names)) for name, table in shown.items()),
         "Even rows: the concept is about how samples look. A dark cell: it is about a label.",
         "A client with hardly any weight on a concept has hardly any sample to tell its labels by.",
         data,
@@ -170,10 +172,11 @@ def _tendency_panel(clients: Sequence[Mapping[str, Any]]) -> Panel:
     )
 
 
-def _tendency_figure(table: Any) -> go.Figure:
+def _tendency_figure(table: Any, names: Sequence[str]) -> go.Figure:
     result = figure(110 + 30 * len(table))
     result.add_heatmap(
         z=np.asarray(table),
+        x=[short(name, 14) for name in names],
         colorscale=[(0, faded(PART["local"], 0.03)), (1, PART["local"])],
         zmin=0,
         zmax=max(min(1.0, 4 / np.asarray(table).shape[1]), float(np.max(table))),
@@ -182,6 +185,6 @@ def _tendency_figure(table: Any) -> go.Figure:
         ygap=1,
         hovertemplate="concept %{y}, label %{x}: %{z:.1%}<extra></extra>",
     )
-    result.update_xaxes(title={"text": "label"}, dtick=1, showgrid=False)
+    result.update_xaxes(title={"text": "label"}, type="category", showgrid=False)
     result.update_yaxes(title={"text": "concept"}, dtick=1, autorange="reversed", showgrid=False)
     return result

@@ -54,16 +54,19 @@ class Holdings(Measure):
         if table is None:
             return None
         lines, heading = [line_of(line) for line in table["lines"]], table["heading"]
+        columns = [str(number) for number in range(len(lines[0].shares))]
+        if heading == "label":
+            columns = [record.class_name(number) for number in range(len(columns))]
         blocks: list[Block] = [
             Panel(
                 "partition",
                 "Who holds what",
-                (View((), partition_figure(lines, heading)),),
+                (View((), partition_figure(lines, heading, columns)),),
                 "Rows with different dark cells: those clients see different labels. Lines part "
                 "groups; newcomers, at the bottom, take no part in training. " + table["note"],
                 "Shades are shares of one client's samples; a pale row may still be a large "
                 "client. How samples look is not in this picture.",
-                line_table(lines, heading),
+                line_table(lines, heading, columns),
                 min_width=560,
             )
         ]
@@ -88,8 +91,8 @@ def line_of(kept: Mapping[str, Any]) -> Line:
     return Line(kept["name"], kept["group"], kept["kind"], shares, sizes)
 
 
-def line_table(lines: Sequence[Line], heading: str) -> pl.DataFrame:
-    """Return ``client, group, kind, samples`` and a column for each share."""
+def line_table(lines: Sequence[Line], heading: str, columns: Sequence[str]) -> pl.DataFrame:
+    """Return ``client, group, kind, samples`` and a column for each share, by its name."""
     return pl.DataFrame(
         [
             {
@@ -97,21 +100,21 @@ def line_table(lines: Sequence[Line], heading: str) -> pl.DataFrame:
                 "group": line.group,
                 "kind": line.role,
                 "samples": float(np.median(line.sizes)),
-                **{f"{heading} {i}": share for i, share in enumerate(line.shares)},
+                **{f"{heading} {n}": s for n, s in zip(columns, line.shares, strict=True)},
             }
             for line in lines
         ]
     )
 
 
-def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
+def partition_figure(lines: Sequence[Line], heading: str, columns: Sequence[str]) -> go.Figure:
     """Draw who holds which labels, and how many samples.
 
     Args:
         lines: One per client (or per group of very many clients), members first.
         heading: What the columns are.
+        columns: What each of them is called.
     """
-    columns = len(lines[0].shares)
     tall = 22 if len(lines) <= 30 else 14
     names = [_line_name(line) for line in lines]
     places = np.arange(len(lines))
@@ -131,9 +134,13 @@ def partition_figure(lines: Sequence[Line], heading: str) -> go.Figure:
         showgrid=False,
         tickfont={"size": 12 if tall == 22 else 10},
     )
-    step = 1 if columns <= 20 else columns // 10
+    shown = range(0, len(columns), 1 if len(columns) <= 20 else len(columns) // 10)
     result.update_xaxes(
-        title={"text": heading}, tickvals=list(range(0, columns, step)), showgrid=False, col=1
+        title={"text": heading},
+        tickvals=list(shown),
+        ticktext=[short(columns[i], 14) for i in shown],
+        showgrid=False,
+        col=1,
     )
     result.update_xaxes(title={"text": "training samples"}, nticks=5, col=2)
     # Where every client is a group of its own, lines between all of them would part nothing.

@@ -233,18 +233,21 @@ class Maps(Measure):
         """Return maps of both parts."""
         if record.latents is None:
             return None
-        blocks = [*_map_panel(record.latents, record.config.seed), *_notes(record.latents)]
+        blocks = [*_map_panel(record, record.latents), *_notes(record.latents)]
         intro = (
             f"The codes of at most {MOST_POINTS:,} samples, evenly many of each client, laid flat."
         )
         return Section("maps", "Maps", intro, blocks)
 
 
-def _map_panel(latents: Mapping[str, Array], seed: int) -> list[Block]:
+def _map_panel(record: Record, latents: Mapping[str, Array]) -> list[Block]:
     colours = ["client", "label"]
     if len(set(latents["group"])) not in (1, len(set(latents["client"]))):
         colours.append("group")
-    maps = code_maps(latents, seed)
+    label = latents["label"]
+    if not np.issubdtype(label.dtype, np.floating) and record.facts.get("class_names"):
+        latents = {**latents, "label": np.array([record.class_name(int(n)) for n in label])}
+    maps = code_maps(latents, record.config.seed)
     if not maps:
         return []
     points = pl.concat([m.points.with_columns(pl.lit(m.name).alias("map")) for m in maps])

@@ -169,6 +169,11 @@ class Record:
         """The last round."""
         return int(self.summary["rounds"])
 
+    def class_name(self, number: int) -> str:
+        """Return what a class is called; its number if the data does not say."""
+        names = self.facts.get("class_names")
+        return str(number) if names is None else str(names[number])
+
     def of(self, measure: str) -> dict[Key, Score]:
         """Return the scores of one measure."""
         return {key: score for key, score in self.scores.items() if key.measure == measure}

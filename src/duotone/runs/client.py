@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from duotone.data.preparing import Preparation
 from duotone.errors import ClientError, ConfigError
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
@@ -41,6 +42,7 @@ class ClientFacts:
         method: The settings of the method, with its name.
         model: The name of the network.
         data: The name of the data.
+        preparation: How features are made of the columns of a table, if the run had one.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ClientFacts:
     method: dict[str, Any]
     model: str
     data: str
+    preparation: Preparation | None = None
 
 
 class Client:
@@ -180,7 +183,7 @@ class Client:
         Raises:
             DataError: The samples have another form than the run's data.
         """
-        return as_inputs(x, self.facts.info)
+        return as_inputs(x, self.facts.info, self.facts.preparation)
 
     def export(self, folder: str | Path, format: Format = "torch") -> Path:
         """Write the model into a folder that needs neither the run nor its data; return it.

@@ -16,6 +16,8 @@ from torch import Tensor
 from duotone.data.canonical import read_arrays
 from duotone.data.dataset import Array
 from duotone.data.folders import image_files, image_pixels, read_image
+from duotone.data.frames import SUFFIXES, is_frame, read_frame
+from duotone.data.preparing import Preparation
 from duotone.data.resize import resized
 from duotone.errors import DataError
 from duotone.partition.partition import network_inputs
@@ -23,27 +25,31 @@ from duotone.types import DataInfo
 
 _SAMPLES = re.compile("x")
 Picture: TypeAlias = Image.Image | str | Path
-Samples: TypeAlias = Array | Tensor | Picture | Sequence[Picture]
-"""What clients predict: an array or tensor, or images, files and folders of them."""
+Samples: TypeAlias = Array | Tensor | Picture | Sequence[Picture] | Any
+"""What clients predict: an array or tensor, a data frame, or images, files and folders of them."""
 
 
-def as_inputs(x: Samples, info: DataInfo) -> Tensor:
+def as_inputs(x: Samples, info: DataInfo, preparation: Preparation | None = None) -> Tensor:
     """Return samples as a network sees them.
 
     Args:
-        x: An array or tensor in the form of the data set; or one or several of: an image, the path
-            of one, of a folder of images, or of an npz file with an array ``x``.
+        x: An array or tensor in the form of the data set; a data frame; or one or several of: an
+            image, the path of one, of a folder of images, of a table (CSV, Parquet), or of an npz
+            file with an array ``x``.
         info: The form of the data.
+        preparation: How features are made of the columns of a table, if the run had one.
 
     Raises:
         DataError: They have another form, or cannot be read.
     """
+    if is_frame(x):
+        return _checked(_features(x, preparation, "The table"), info)
     if isinstance(x, (str, Path, Image.Image)):
         x = [x]
     if isinstance(x, Tensor):
         x = x.detach().cpu().numpy()
     elif _holds_pictures(x):
-        pieces = [_read(item, info) for item in x]
+        pieces = [_read(item, info, preparation) for item in x]
         return torch.cat(pieces) if pieces else _checked(np.empty(0), info)
     return _checked(np.asarray(x), info)
 
@@ -72,7 +78,17 @@ def _holds_pictures(x: Any) -> bool:
     )
 
 
-def _read(item: Picture, info: DataInfo) -> Tensor:
+def _features(table: Any, preparation: Preparation | None, name: str) -> Array:
+    """Return the features of the rows of a table, made as in training."""
+    if preparation is None:
+        raise DataError(
+            f"{name} has columns, but the run was not made from a table with columns; give its "
+            "features as an array."
+        )
+    return preparation.apply(table)
+
+
+def _read(item: Picture, info: DataInfo, preparation: Preparation | None) -> Tensor:
     if isinstance(item, Image.Image):
         return _checked(_fitted(image_pixels(item, "the image"), info), info)
     path = Path(item)
@@ -81,8 +97,10 @@ def _read(item: Picture, info: DataInfo) -> Tensor:
         if "x" not in arrays:
             raise DataError(f"{path} has no array x; samples are expected under that name.")
         return _checked(arrays["x"], info, f"{path}: x")
+    if path.suffix.lower() in SUFFIXES:
+        return _checked(_features(read_frame(path), preparation, str(path)), info)
     if not info.is_image:
-        raise DataError(f"{path} cannot be predicted; expected is an npz file with x: a table.")
+        raise DataError(f"{path} cannot be predicted; expected is an npz, CSV or Parquet file: a table.")
     if not path.exists():
         raise DataError(f"{path}: there is no such file.")
     return torch.cat([_checked(_fitted(read_image(file), info), info) for file in files_in([path])])

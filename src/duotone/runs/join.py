@@ -82,7 +82,7 @@ def join(
     if rule != "zero-shot":
         if x is None:
             raise ConfigError(f"{_rule_line(opened)}; give its samples as x.")
-        inputs = as_inputs(x, info)
+        inputs = as_inputs(x, info, opened.run.folder.preparation())
     if rule == "few-shot":
         if y is None:
             raise ConfigError(f"{_rule_line(opened)}; give their labels as y.")

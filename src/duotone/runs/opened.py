@@ -18,7 +18,7 @@ from duotone.runs.client import Client, ClientFacts
 from duotone.runs.draft import OBJECT
 from duotone.runs.last_round import last_serving, method_again
 from duotone.runs.plan import Plan, facts_of, plan_run
-from duotone.runs.served import Index, Kept, Who, class_names, read_index, read_model
+from duotone.runs.served import Index, Kept, Who, read_index, read_model
 from duotone.types import DataInfo, NewcomerRule, Params, ServerState
 
 
@@ -128,7 +128,7 @@ class OpenedRun:
     def class_names(self) -> tuple[str, ...] | None:
         """What the classes are called, if the data says."""
         if self.index is None:
-            return class_names(self.plan.population.dataset)
+            return self.plan.population.dataset.class_names
         return self.index.class_names
 
     @cached_property
@@ -211,5 +211,6 @@ class OpenedRun:
             method=dict(config.method),
             model=str(config.model),
             data=Path(config.data.removeprefix(OBJECT)).name,  # where it lay is nobody's affair
+            preparation=self.run.folder.preparation(),
         )
         return Client(facts, self.method, params)

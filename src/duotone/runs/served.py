@@ -25,7 +25,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from duotone.data.dataset import Dataset
 from duotone.errors import CheckpointError, DuotoneError
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.engine import size_in_bytes
@@ -102,12 +101,6 @@ class Index:
 _Index = TypeAdapter(Index)
 
 
-def class_names(dataset: Dataset) -> tuple[str, ...] | None:
-    """Return what the classes of a data set are called, if it says."""
-    names = getattr(dataset, "class_names", None)
-    return tuple(map(str, names)) if names else None
-
-
 def keep_served(
     folder: RunFolder, plan: Plan, store: FolderStore, backend: Backend, shelf: Shelf
 ) -> None:
@@ -146,7 +139,7 @@ def keep_served(
             break
     index = Index(
         data=plan.population.info,
-        class_names=class_names(plan.population.dataset),
+        class_names=plan.population.dataset.class_names,
         rule=plan.rule,
         clients={
             client: Who(role, group, partition.size(client))
