@@ -60,7 +60,7 @@ def test_tables_of_any_number_type_are_float32():
         (np.full((1, 5), 1e300), TABLE, "infinite"),
         ([], GREY, "expected: images"),
         ("nowhere.png", GREY, "there is no such file"),
-        ("nowhere.png", TABLE, "npz file with x"),
+        ("nowhere.png", TABLE, "npz, CSV or Parquet file"),
         (Image.new("L", (6, 4)), TABLE, "An image was given"),
         (Image.new("I;16", (6, 4)), GREY, "save it with 8 bits"),
     ],
