@@ -142,7 +142,7 @@ def test_the_control_is_a_fedavg_of_five_rounds_or_of_as_many_as_the_run_has(rou
     population, info = plan.population, RoundInfo(rounds, rounds, 3, plan.population.info)
     serving = Serving(plan.method.start(info), info, "few-shot")
     clients = list(population.partition)
-    settings = plan.config.model_dump()
+    settings = plan.config.model_dump(exclude={"method", "backend"})
     latents = kept_codes(make_scene(plan.method, population, serving, **settings))
 
     fedavg = FedAvg(FedAvg.Config(), plan.method.network)

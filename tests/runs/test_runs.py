@@ -60,7 +60,8 @@ def test_a_run_folder_holds_what_it_promises(finished):
     header = (finished.path / "metrics.csv").read_text().splitlines()[0]
     assert header == "round,client,group,kind,part,metric,value"
     score = finished.summary["scores"]["member.accuracy"]
-    assert set(score) == {"value", "std", "direction", "n", "unit"}
+    facts = {"measure", "question", "part", "variant", "role"}
+    assert set(score) == {"value", "std", "direction", "n", "unit", *facts}
     assert (score["n"], score["direction"], score["unit"]) == (3, "higher", "share")
 
 

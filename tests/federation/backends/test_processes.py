@@ -109,7 +109,8 @@ def test_failures_and_answers_that_cannot_be_sent_are_results(pool):
     found = {result.client: result for result in pool.map_clients(RaiseJob(), tasks)}
     assert found["c0"].value == "c0"
     assert found["c3"].failure is None
-    assert "ZeroDivisionError: boom (test_processes.py" in found["c1"].failure.reason
+    reason = found["c1"].failure.reason
+    assert "ZeroDivisionError: boom (in your own code, test_processes.py" in reason
     assert "cannot be sent" in found["c2"].failure.reason
 
 
