@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 
@@ -71,6 +72,30 @@ def assert_as_scored(run, which):
 def any_run(request, tmp_path_factory):
     """A finished run of every method."""
     return made(request.param, tmp_path_factory.mktemp("any") / "run")
+
+
+def test_every_method_explains_its_answers_and_parts_add_up(any_run):
+    """A member and the newcomer, against another member; nothing in the run changes."""
+    before = sorted((p, p.stat().st_mtime_ns) for p in any_run.path.rglob("*"))
+    member, other, newcomer = "0", "1", "3"
+    for name in (member, newcomer):
+        card = any_run.client(name).explain(sample=0, against=other)
+        content = card.as_json()
+        for own in content["classes"]:
+            parts = own["mean"] + own["sample"] + own["habit"] + own["reading"]
+            assert parts == pytest.approx(own["answer"], abs=1e-5)
+        answer = any_run.client(name).class_names[
+            int(any_run.client(name).predict(samples(population_of(any_run), name)[0][:1])[0])
+        ]
+        assert content["answer"] == content["classes"][0]["name"] == answer
+        layers = content["difference"]["layers"]
+        if layers is not None:
+            change = content["difference"]["after"] - content["difference"]["before"]
+            assert sum(layers["values"]) == pytest.approx(change, abs=1e-5)
+        assert f"Client {name} says {answer}" in str(card)
+        assert "<html" in card.html()
+        assert json.loads(json.dumps(content)) == content
+    assert sorted((p, p.stat().st_mtime_ns) for p in any_run.path.rglob("*")) == before
 
 
 def test_clients_predict_classes_as_they_were_scored(any_run):

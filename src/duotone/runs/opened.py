@@ -212,4 +212,4 @@ class OpenedRun:
             model=str(config.model),
             data=Path(config.data.removeprefix(OBJECT)).name,  # where it lay is nobody's affair
         )
-        return Client(facts, self.method, params)
+        return Client(facts, self.method, params, self)
