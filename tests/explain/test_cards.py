@@ -79,8 +79,7 @@ def test_a_number_is_explained_like_a_class(tmp_path):
     from explain.conftest import finished
 
     run = finished(tmp_path / "run", "fedavg-ft", "simpson", 1, {"scheme": "natural"})
-    (first, second, *_) = run.client("0").opened.clients
-    card = run.client(first).explain(sample=0, against=second)
+    card = run.client("c1").explain(sample=0, against="c2")
     (own,) = card.classes
     assert own.mean + own.sample + own.habit + own.reading == pytest.approx(own.answer)
     assert own.name == "value"

@@ -47,7 +47,14 @@ def explain(
 ) -> None:
     """Say why a client answers as it does, and why another answers differently.
 
+    Without a sample it says what is typical of the client; without a client, what the answers of
+    all of them are made of.
+
     Examples:
+
+      duotone explain runs/hospitals
+
+      duotone explain runs/hospitals --client b
 
       duotone explain runs/hospitals --client b scan.png
 
@@ -79,7 +86,14 @@ def _card(
     from duotone.errors import ConfigError
     from duotone.runs import load_run
 
+    finished = load_run(run)
+    if file is None and sample is None:
+        if against is not None:
+            raise ConfigError(
+                "Two clients are compared on one sample; give a FILE, or --sample NUMBER."
+            )
+        return finished.card(client)
     if client is None:
         raise ConfigError("Name the client whose answer is to be explained: --client NAME")
-    opened = load_run(run).client(client)
+    opened = finished.client(client)
     return opened.explain(file, sample=sample, against=against, reference=reference.value)

@@ -165,7 +165,7 @@ class Card:
         bare = replace(self, picture=None)
         if bare.support is not None:
             bare = replace(bare, support=replace(bare.support, pictures=np.zeros(0)))
-        content: dict[str, Any] = _plain(asdict(bare))
+        content: dict[str, Any] = plain(asdict(bare))
         content.pop("picture")
         if content["support"] is not None:
             content["support"].pop("pictures")
@@ -179,12 +179,12 @@ class Card:
         return html_part(self)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as JSON knows it."""
     if isinstance(value, dict):
-        return {key: _plain(own) for key, own in value.items()}
+        return {key: plain(own) for key, own in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
+        return [plain(own) for own in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -220,7 +220,7 @@ def card_lines(card: Card) -> list[str]:
 
 def _bars(shares: LayerShares | CodeShares) -> list[str]:
     pairs: Sequence[tuple[str, float]] = list(zip(shares.names, shares.values, strict=True))
-    width = max(len(name) for name, _ in pairs)
+    width = max(len("together"), *(len(name) for name, _ in pairs))
     return [
         *(f"  {name:<{width}} {value:+8.3f}" for name, value in pairs),
         f"  {'together':<{width}} {shares.total:+8.3f}",
