@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import duotone
+from duotone.federation.protocols import ExchangesCodes
 from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.methods import METHODS
 from duotone.runs.plan import plan_run
@@ -96,6 +97,17 @@ def test_every_method_explains_its_answers_and_parts_add_up(any_run):
         assert "<html" in card.html()
         assert json.loads(json.dumps(content)) == content
     assert sorted((p, p.stat().st_mtime_ns) for p in any_run.path.rglob("*")) == before
+
+
+def test_with_its_own_local_code_a_sample_is_answered_as_ever(any_run):
+    client = any_run.client("0")
+    if not isinstance(client.method, ExchangesCodes):
+        pytest.skip("no local code to exchange")
+    x = client.inputs(samples(population_of(any_run), "0")[0])
+    code = client.encode_from(x).local
+    with torch.inference_mode():
+        again = client.method.predict_with(client.model(), x, code)
+    assert torch.allclose(again.double(), client.scores_from(x), atol=1e-4)
 
 
 def test_clients_predict_classes_as_they_were_scored(any_run):

@@ -103,13 +103,15 @@ class CodeShares:
         values: Shapley values; they add up to ``total``.
         total: The answer less that to codes of other clients' samples.
         faithfulness: As for layers.
-        placebo: What the local code adds if it is exchanged for one of the client's own samples.
+        exchanged: What the answer loses with local codes of other clients' samples.
+        placebo: What it loses with local codes of the client's own samples.
     """
 
     names: tuple[str, ...]
     values: tuple[float, ...]
     total: float
     faithfulness: float
+    exchanged: float
     placebo: float
 
 
@@ -204,7 +206,10 @@ def card_lines(card: Card) -> list[str]:
         lines += ["", "Own layers instead of others':", *_bars(card.layers)]
     if card.codes is not None:
         lines += ["", "Codes:", *_bars(card.codes)]
-        lines.append(f"  (one of its own samples' local codes instead: {card.codes.placebo:+.3f})")
+        lines.append(
+            f"  Its local code is worth {card.codes.exchanged:+.3f} against those of other "
+            f"clients' samples, {card.codes.placebo:+.3f} against its own samples'."
+        )
     if card.support is not None:
         told = ", ".join(f"{own.label} (#{own.number})" for own in card.support.nearest)
         near = f"{card.support.agree} of {len(card.support.nearest)} agree"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from duotone.errors import ConfigError, DataError, MissingExtraError, RunError
 from duotone.explain.card import SMALL, Card, ClassParts
+from duotone.explain.codes import code_shares
 from duotone.explain.differing import difference
 from duotone.explain.layers import (
     LayerShares,
@@ -109,18 +110,22 @@ class _Explainer:
         own = self.federation.own_samples(client.name)
         notes: list[str] = []
         of_sample, of_reading = self._pixels(compared, unlike, top, own, notes)
+        codes = code_shares(self.federation, client, self.x, top, own)
         support = None if own is None else neighbourhood(client, self.x, own, answer)
         found = None if other is None else difference(self.federation, client, other, self.x)
         # The parts add up by construction; that they do on this card is checked all the same.
         faithful = {"parts": 1 - float(np.abs(compared.parts.total()[0] - compared.answer).max())}
         if layers is not None:
             faithful["layers"] = layers.faithfulness
+        if codes is not None:
+            faithful["codes"] = codes.faithfulness
         inputs = "pixels" if info.is_image else "features"
         for part, found_inputs in (("sample", of_sample), ("reading", of_reading)):
             if found_inputs is not None and found_inputs.faithfulness is not None:
                 faithful[f"{part} {inputs}"] = found_inputs.faithfulness
         needed = (
             *compared.needed,
+            *(() if codes is None else ("test samples of members, to exchange their codes",)),
             *(() if own is None else (f"own training samples of {client.name}",)),
             *(() if other is None else (f"the local part of {other.name}",)),
         )
@@ -134,7 +139,7 @@ class _Explainer:
             classes=classes,
             sentences=tuple(self._sentences(compared, classes, rivals, unlike, layers)),
             layers=layers,
-            codes=None,
+            codes=codes,
             sample_pixels=of_sample,
             reading_pixels=of_reading,
             support=support,

@@ -73,7 +73,7 @@ class Federation:
         known = self.table.get("usual")
         if isinstance(known, dict) and client.name in known and self._is_of_run(client):
             return np.asarray(known[client.name], np.float64)
-        answers = as_answers(client.scores_from(self._background), client.facts.info)
+        answers = as_answers(client.scores_from(self.background), client.facts.info)
         return np.asarray(answers.mean(axis=0))
 
     def _is_of_run(self, client: Client) -> bool:
@@ -81,7 +81,12 @@ class Federation:
         return client.role == "member" or client is self._clients.get(client.name)
 
     @cached_property
-    def _background(self) -> Tensor:
+    def background(self) -> Tensor:
+        """Samples of members that stand for anything that may be asked.
+
+        Raises:
+            RunError: The data is not at hand.
+        """
         asked = self.table.get("asked")
         members = asked if isinstance(asked, list) else self.members
         try:
