@@ -39,6 +39,10 @@ def explain(
         Reference,
         typer.Option(help="Compare with all members, which needs their local parts; or shared."),
     ] = Reference.members,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="Try limits on the local part, as TOML."),
+    ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the card as a page.")
     ] = None,
@@ -59,13 +63,23 @@ def explain(
       duotone explain runs/hospitals --client b scan.png
 
       duotone explain runs/hospitals --client b --sample 3 --against a --html card.html
+
+      duotone explain runs/hospitals --policy policy.toml
     """
     from duotone.errors import ConfigError
     from duotone.files import write_atomically
 
     if as_json and html is not None:
         raise ConfigError("Both --json and --html were given; choose one of them.")
-    card = _card(run, file, client, sample, against, reference)
+    if policy is not None:
+        if not (file is None and sample is None and against is None):
+            raise ConfigError("A policy is tried on all test samples; leave FILE and others out.")
+        from duotone.explain import policy_card, read_policy
+        from duotone.runs import load_run
+
+        card: Explanation = policy_card(load_run(run), read_policy(policy), client)
+    else:
+        card = _card(run, file, client, sample, against, reference)
     if as_json:
         show_json(card.as_json())
     elif html is not None:

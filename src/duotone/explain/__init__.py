@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from duotone.explain.card import Card
 from duotone.explain.overview import FederationCard, federation_card
+from duotone.explain.policy import Policy, PolicyCard, policy_card, read_policy
 from duotone.explain.portrait import ClientCard, client_card
 from duotone.explain.prediction import explain
 from duotone.explain.witnesses import Federation
@@ -18,7 +19,11 @@ __all__ = [
     "ClientCard",
     "Federation",
     "FederationCard",
+    "Policy",
+    "PolicyCard",
     "client_card",
     "explain",
     "federation_card",
+    "policy_card",
+    "read_policy",
 ]
