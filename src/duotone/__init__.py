@@ -41,7 +41,14 @@ if TYPE_CHECKING:
         federate,
     )
     from duotone.federation.method import Method
-    from duotone.federation.protocols import Collects, Decodes, FindsConcepts, Generates, Restyles
+    from duotone.federation.protocols import (
+        Collects,
+        Decodes,
+        ExchangesCodes,
+        FindsConcepts,
+        Generates,
+        Restyles,
+    )
     from duotone.federation.settings import MethodSettings
     from duotone.methods import METHODS
     from duotone.networks import MODELS
@@ -86,6 +93,7 @@ _WHERE = {
     "Decodes": "duotone.federation.protocols:Decodes",
     "Draws": "duotone.types:Draws",
     "DuotoneError": "duotone.errors:DuotoneError",
+    "ExchangesCodes": "duotone.federation.protocols:ExchangesCodes",
     "FindsConcepts": "duotone.federation.protocols:FindsConcepts",
     "Form": "duotone.types:Form",
     "Generates": "duotone.federation.protocols:Generates",
@@ -157,6 +165,7 @@ __all__ = [
     "Decodes",
     "Draws",
     "DuotoneError",
+    "ExchangesCodes",
     "FindsConcepts",
     "Form",
     "Generates",

@@ -9,7 +9,7 @@ import torch
 from scenes import make_scene
 from torch import nn
 
-from duotone.data.planted import _shapes, _stripes, planted
+from duotone.data.planted import drawn_shapes, drawn_stripes, planted
 from duotone.federation.backends import ClientTask
 from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
@@ -123,7 +123,9 @@ class Painter(Method):
         position = torch.special.ndtr(draws.content[:, 1]).mul(2).sub(1).double().numpy()
         phase = torch.special.ndtr(draws.style[:, 0]).mul(2 * np.pi).double().numpy()
         stripe = np.full(len(position), int(model.stripe))
-        drawn = np.maximum(_shapes(label.numpy(), position), 0.5 * _stripes(stripe, phase))
+        drawn = np.maximum(
+            drawn_shapes(label.numpy(), position), 0.5 * drawn_stripes(stripe, phase)
+        )
         return torch.from_numpy(drawn).float().unsqueeze(1)
 
 

@@ -9,7 +9,7 @@ from scenes import make_scene
 from torch import nn
 
 from duotone.data.dataset import Dataset
-from duotone.data.planted import _shapes, _stripes, planted
+from duotone.data.planted import drawn_shapes, drawn_stripes, planted
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
@@ -82,7 +82,7 @@ class Honest(Striped):
         phase = torch.rand(len(content), generator=generator).mul(2 * np.pi).double().numpy()
         label, position = content[:, 0].long().numpy(), content[:, 1].double().numpy()
         stripe = np.full(len(content), int(model.stripe))
-        drawn = np.maximum(_shapes(label, position), 0.5 * _stripes(stripe, phase))
+        drawn = np.maximum(drawn_shapes(label, position), 0.5 * drawn_stripes(stripe, phase))
         return torch.from_numpy(drawn).float().unsqueeze(1)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scenes import make_scene
 from torch import nn
 
-from duotone.data.planted import _shapes, _stripes, planted, planted_table
+from duotone.data.planted import drawn_shapes, drawn_stripes, planted, planted_table
 from duotone.federation.backends.serial import Serial
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
@@ -126,8 +126,8 @@ class Drawing(Method):
 
     def decode(self, model, latents):
         shared, local = latents.shared.double().numpy(), latents.local.double().numpy()
-        shape = _shapes(shared[:, :4].argmax(1), shared[:, 4])
-        ground = _stripes(local[:, :3].argmax(1), np.arctan2(local[:, 4], local[:, 3]))
+        shape = drawn_shapes(shared[:, :4].argmax(1), shared[:, 4])
+        ground = drawn_stripes(local[:, :3].argmax(1), np.arctan2(local[:, 4], local[:, 3]))
         return torch.from_numpy(np.maximum(shape, 0.5 * ground)).float().unsqueeze(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import duotone
+from duotone.federation.protocols import ExchangesCodes
 from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.methods import METHODS
 from duotone.runs.plan import plan_run
@@ -71,6 +73,41 @@ def assert_as_scored(run, which):
 def any_run(request, tmp_path_factory):
     """A finished run of every method."""
     return made(request.param, tmp_path_factory.mktemp("any") / "run")
+
+
+def test_every_method_explains_its_answers_and_parts_add_up(any_run):
+    """A member and the newcomer, against another member; nothing in the run changes."""
+    before = sorted((p, p.stat().st_mtime_ns) for p in any_run.path.rglob("*"))
+    member, other, newcomer = "0", "1", "3"
+    for name in (member, newcomer):
+        card = any_run.client(name).explain(sample=0, against=other)
+        content = card.as_json()
+        for own in content["classes"]:
+            parts = own["mean"] + own["sample"] + own["habit"] + own["reading"]
+            assert parts == pytest.approx(own["answer"], abs=1e-5)
+        answer = any_run.client(name).class_names[
+            int(any_run.client(name).predict(samples(population_of(any_run), name)[0][:1])[0])
+        ]
+        assert content["answer"] == content["classes"][0]["name"] == answer
+        layers = content["difference"]["layers"]
+        if layers is not None:
+            change = content["difference"]["after"] - content["difference"]["before"]
+            assert sum(layers["values"]) == pytest.approx(change, abs=1e-5)
+        assert f"Client {name} says {answer}" in str(card)
+        assert "<html" in card.html()
+        assert json.loads(json.dumps(content)) == content
+    assert sorted((p, p.stat().st_mtime_ns) for p in any_run.path.rglob("*")) == before
+
+
+def test_with_its_own_local_code_a_sample_is_answered_as_ever(any_run):
+    client = any_run.client("0")
+    if not isinstance(client.method, ExchangesCodes):
+        pytest.skip("no local code to exchange")
+    x = client.inputs(samples(population_of(any_run), "0")[0])
+    code = client.encode_from(x).local
+    with torch.inference_mode():
+        again = client.method.predict_with(client.model(), x, code)
+    assert torch.allclose(again.double(), client.scores_from(x), atol=1e-4)
 
 
 def test_clients_predict_classes_as_they_were_scored(any_run):

@@ -44,9 +44,9 @@ def planted() -> Dataset:
     position = rng.uniform(-1, 1, count)
     stripe = client % _GROUPS
     phase = rng.uniform(0, 2 * np.pi, count)
-    brightness = np.maximum(_shapes(label, position), 0.5 * _stripes(stripe, phase))
+    brightness = np.maximum(drawn_shapes(label, position), 0.5 * drawn_stripes(stripe, phase))
     noisy = 255 * brightness + rng.normal(0, 5, brightness.shape)
-    return _dataset(
+    return natural_dataset(
         "planted",
         np.clip(np.rint(noisy), 0, 255).astype(np.uint8),
         label,
@@ -87,7 +87,7 @@ def planted_table() -> Dataset:
     scale = np.sqrt((1 - 0.1**2) * _FEATURES / factors.shape[1])
     x = scale * factors @ mixing.T + rng.normal(0, 0.1, (count, _FEATURES))
     names = FACTORS["planted-table"]["shared"] + FACTORS["planted-table"]["local"]
-    return _dataset(
+    return natural_dataset(
         "planted-table",
         x.astype(np.float32),
         label,
@@ -112,7 +112,7 @@ def _rows(
     return client, label, is_test
 
 
-def _dataset(
+def natural_dataset(
     name: str,
     x: Array,
     label: NDArray[np.int64],
@@ -120,6 +120,8 @@ def _dataset(
     client: NDArray[np.int64],
     factors: dict[str, Array],
 ) -> Dataset:
+    """Return rows as a data set of natural clients in three groups, with true factors."""
+
     def pair(values: Array) -> tuple[Array, Array]:
         return values[~is_test], values[is_test]
 
@@ -134,7 +136,7 @@ def _dataset(
     )
 
 
-def _shapes(label: NDArray[np.int64], position: NDArray[np.float64]) -> NDArray[np.float64]:
+def drawn_shapes(label: NDArray[np.int64], position: NDArray[np.float64]) -> NDArray[np.float64]:
     """Draw the shapes with soft edges, so that an image changes smoothly with the position."""
     y, x = np.mgrid[:_SIZE, :_SIZE] - (_SIZE - 1) / 2
     x = x - 4 * position[:, np.newaxis, np.newaxis]
@@ -158,7 +160,7 @@ def _box(x: Array, y: Array, half_width: float, half_height: float) -> Array:
     return outside
 
 
-def _stripes(stripe: NDArray[np.int64], phase: NDArray[np.float64]) -> NDArray[np.float64]:
+def drawn_stripes(stripe: NDArray[np.int64], phase: NDArray[np.float64]) -> NDArray[np.float64]:
     """Draw a wave of 5 pixels per period that runs in the direction of the group."""
     y, x = np.mgrid[:_SIZE, :_SIZE]
     angle = np.pi * stripe[:, np.newaxis, np.newaxis] / _GROUPS

@@ -134,6 +134,21 @@ class FindsConcepts(Protocol):
 
 
 @runtime_checkable
+class ExchangesCodes(Protocol):
+    """A method whose answers can be asked for with another local code than a sample's own."""
+
+    device: str
+
+    def predict_with(self, model: nn.Module, x: Tensor, local: Tensor) -> Tensor:
+        """Return the scores of samples as if these were their local codes.
+
+        With the codes that :meth:`Method.encode` gives for the samples it is what ``predict``
+        gives.
+        """
+        ...
+
+
+@runtime_checkable
 class SwitchesContext(Protocol):
     """A method whose models can take a client's context into account, if a buffer says so."""
 

@@ -19,11 +19,13 @@ from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.networks.reading import BATCH, in_batches
 from duotone.registry import import_object
+from duotone.runs.explanation import Explanation, Reference
 from duotone.runs.inputs import Samples, as_inputs
 from duotone.types import DataInfo, Latents, NewcomerRule, Params, Role
 
 if TYPE_CHECKING:
     from duotone.runs.export import Format
+    from duotone.runs.opened import OpenedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,20 @@ class Client:
         facts: What is known of it.
         method: The method; it says how a network predicts.
         params: The parameters and buffers of the client's model.
+        opened: The run it is of; an exported client has none.
     """
 
-    def __init__(self, facts: ClientFacts, method: Method, params: Params) -> None:
+    def __init__(
+        self,
+        facts: ClientFacts,
+        method: Method,
+        params: Params,
+        opened: OpenedRun | None = None,
+    ) -> None:
         self.facts = facts
         self.method = method
         self.params = params
+        self.opened = opened
 
     def __repr__(self) -> str:
         facts = self.facts
@@ -159,7 +169,11 @@ class Client:
         Raises:
             DataError: The samples have another form than the run's data.
         """
-        method, network, inputs = self.method, self._network, self.inputs(x)
+        return self.encode_from(self.inputs(x))
+
+    def encode_from(self, inputs: Tensor) -> Latents:
+        """Return both parts for samples that are as :meth:`inputs` returns them."""
+        method, network = self.method, self._network
         with torch.inference_mode(), one_thread():
             batches = torch.split(inputs, BATCH)
             found = [method.encode(network, batch.to(method.device)) for batch in batches]
@@ -184,6 +198,34 @@ class Client:
             DataError: The samples have another form than the run's data.
         """
         return as_inputs(x, self.facts.info, self.facts.preparation)
+
+    def explain(
+        self,
+        x: Samples | None = None,
+        *,
+        sample: int | None = None,
+        against: str | None = None,
+        reference: Reference = "members",
+    ) -> Explanation:
+        """Say why the client answers one sample as it does; print the card, or look at it.
+
+        Args:
+            x: One sample, as for :meth:`predict`.
+            sample: Instead of it, the number of one of the client's own test samples.
+            against: Another client: why do the two differ?
+            reference: Whom the answer is compared with: all "members", which needs their local
+                parts, or the "shared" model alone.
+
+        Raises:
+            ConfigError: Not one sample was given, or the method has no shared model.
+            DataError: The sample has another form than the run's data.
+            RunError: The client was exported, or what is needed is not at hand.
+        """
+        # Named, not imported: explanations stand above runs.
+        card: Explanation = import_object("duotone.explain:explain")(
+            self, x, sample=sample, against=against, reference=reference
+        )
+        return card
 
     def export(self, folder: str | Path, format: Format = "torch") -> Path:
         """Write the model into a folder that needs neither the run nor its data; return it.

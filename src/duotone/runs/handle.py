@@ -20,6 +20,7 @@ from duotone.runs.plan import Model
 if TYPE_CHECKING:
     from duotone.federation.manifest import Which
     from duotone.runs.client import Client
+    from duotone.runs.explanation import Explanation
     from duotone.runs.inputs import Samples
     from duotone.runs.join import Labels
     from duotone.runs.opened import OpenedRun
@@ -96,6 +97,22 @@ class Run:
             UnknownNameError: It has no such client.
         """
         return self._opened.client(name, round)
+
+    def card(self, client: str | None = None) -> Explanation:
+        """Say what is typical of a client, or what the answers of all of them are made of.
+
+        Why a client answers one sample as it does is said by ``run.client(name).explain(x)``.
+
+        Raises:
+            RunError: The run is not finished, or lacks what is needed.
+            UnknownNameError: It has no such client.
+        """
+        # Named, not imported: explanations are made from runs, and so stand above them.
+        if client is None:
+            whole: Explanation = import_object("duotone.explain:federation_card")(self)
+            return whole
+        card: Explanation = import_object("duotone.explain:client_card")(self, client)
+        return card
 
     def join(
         self,

@@ -100,7 +100,9 @@ def _read(item: Picture, info: DataInfo, preparation: Preparation | None) -> Ten
     if path.suffix.lower() in SUFFIXES:
         return _checked(_features(read_frame(path), preparation, str(path)), info)
     if not info.is_image:
-        raise DataError(f"{path} cannot be predicted; expected is an npz, CSV or Parquet file: a table.")
+        raise DataError(
+            f"{path} cannot be predicted; expected is an npz, CSV or Parquet file: a table."
+        )
     if not path.exists():
         raise DataError(f"{path}: there is no such file.")
     return torch.cat([_checked(_fitted(read_image(file), info), info) for file in files_in([path])])

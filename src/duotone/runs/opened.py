@@ -213,4 +213,4 @@ class OpenedRun:
             data=Path(config.data.removeprefix(OBJECT)).name,  # where it lay is nobody's affair
             preparation=self.run.folder.preparation(),
         )
-        return Client(facts, self.method, params)
+        return Client(facts, self.method, params, self)

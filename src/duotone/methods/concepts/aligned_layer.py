@@ -44,11 +44,19 @@ class AlignedLinear(nn.Linear):
 
     def codes(self, z: Tensor) -> Latents:
         """Return what clients have in common in z, and what is particular to them."""
-        local = z @ self.basis[:, self.basis.any(dim=0)]
+        local = z @ self._directions()
         if self.bottleneck is None:
             return Latents(z @ self.complement.T, local)
         code = self.bottleneck(z)
         return Latents(code.mean, local, shared_std=code.std)
+
+    def with_local(self, z: Tensor, local: Tensor) -> Tensor:
+        """Return z with other coordinates in the directions that are particular to clients."""
+        directions = self._directions()
+        return z + (local - z @ directions) @ directions.T
+
+    def _directions(self) -> Tensor:
+        return self.basis[:, self.basis.any(dim=0)]
 
 
 def expressed(

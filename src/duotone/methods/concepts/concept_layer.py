@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -118,6 +121,7 @@ class ConceptLinear(nn.Linear):
             if layer.bias is not None:
                 self.bias.copy_(layer.bias)
         self.feeds = feeds
+        self._given: Tensor | None = None
         self.heads: ConceptHeads | None = None
         """What concepts add to the network's last layer, if that is learnt."""
         start = nn.Linear(width, dimensions).to(given)  # PyTorch's usual initial scale
@@ -162,7 +166,24 @@ class ConceptLinear(nn.Linear):
 
     def shares_of(self, z: Tensor) -> Tensor:
         """Return how much of each input belongs to each concept, for the model's client."""
+        if self._given is not None:
+            return self._given
         return responsibilities(self.places(z), self.centres, self.sharpness, self.weights)
+
+    @contextmanager
+    def belonging(self, unprejudiced: Tensor) -> Iterator[None]:
+        """Within it, inputs belong to concepts as given, see :meth:`unprejudiced`, not by place.
+
+        The client's own weights are applied to what is given.
+        """
+        there = self.shares > 0
+        given = unprejudiced.new_zeros(len(unprejudiced), len(there))
+        given[:, there] = unprejudiced * self.weights[there]
+        self._given = given / given.sum(dim=1, keepdim=True).clamp_min(1e-12)
+        try:
+            yield
+        finally:
+            self._given = None
 
     def preference(self, shares: Tensor) -> Tensor:
         """Return p̂ = Σ s c of samples."""

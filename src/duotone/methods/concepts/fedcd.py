@@ -272,6 +272,19 @@ class FedCD(Method):
         layer = self._layer(model)
         return layer.codes(head_inputs(model, layer, x).flatten(1))
 
+    def predict_with(self, model: nn.Module, x: Tensor, local: Tensor) -> Tensor:
+        """Return the scores with Pᵀz exchanged in the hidden layer, and the rest as it is."""
+        layer = self._layer(model)
+
+        def exchanged(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
+            return (layer.with_local(given[0], local),)
+
+        hook = layer.register_forward_pre_hook(exchanged)
+        try:
+            return self.predict(model, x)
+        finally:
+            hook.remove()
+
     def _layer(self, model: nn.Module) -> AlignedLinear:
         layer = model.get_submodule(layer_after(model, self.config.layer))
         assert isinstance(layer, AlignedLinear)

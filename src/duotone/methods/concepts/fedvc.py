@@ -325,6 +325,11 @@ class FedVC(Method):
         more: Tensor = layer.heads(features.flatten(1), layer.shares_of(hidden.flatten(1)))
         return scores + more
 
+    def predict_with(self, model: nn.Module, x: Tensor, local: Tensor) -> Tensor:
+        """Return the scores with other memberships of concepts, weighed as this client does."""
+        with self._layer(model).belonging(local):
+            return self.predict(model, x)
+
     def facts(self, model: nn.Module) -> dict[str, float]:
         """Return the client's weights of the concepts that are there."""
         layer = self._layer(model)

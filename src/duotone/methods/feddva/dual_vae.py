@@ -224,7 +224,11 @@ class DualVAE(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return one score per class, read off the means of both codes."""
         q_z, _, q_c = self.encode(x, sample=False)
-        scores: Tensor = self.head(torch.cat([q_z.mean, q_c.mean], dim=1))
+        return self.answer(q_z.mean, q_c.mean)
+
+    def answer(self, z: Tensor, c: Tensor) -> Tensor:
+        """Return what the head says of two codes."""
+        scores: Tensor = self.head(torch.cat([z, c], dim=1))
         return scores
 
     def turned_to_label(self, z: Tensor, c: Tensor, label: Tensor) -> Tensor:

@@ -250,6 +250,11 @@ class FedDVA(Method):
         q_z, _, q_c = model.encode(x, sample=False)
         return Latents(q_z.mean, q_c.mean, q_z.std, q_c.std)
 
+    def predict_with(self, model: nn.Module, x: Tensor, local: Tensor) -> Tensor:
+        """Return the head's scores of z and another c: it is linear in both."""
+        assert isinstance(model, DualVAE)
+        return model.answer(model.encode(x, sample=False)[0].mean, local)
+
     def decode(self, model: nn.Module, latents: Latents) -> Tensor:
         """Return the images that two codes stand for, drawn by this client."""
         assert isinstance(model, DualVAE)

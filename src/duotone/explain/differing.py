@@ -1,0 +1,127 @@
+"""Why do two clients differ on one sample? Exchange the layers in which they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from duotone.data.dataset import Array
+from duotone.errors import DuotoneError
+from duotone.explain.card import Control, Difference
+from duotone.explain.layers import layer_shares, local_layers
+from duotone.explain.witnesses import Federation
+from duotone.measures.sheet import pixels
+from duotone.runs.client import Client
+from duotone.runs.restyle import restyle
+
+_CONTROLS = 2  # of each relation
+
+
+def difference(federation: Federation, client: Client, other: Client, x: Tensor) -> Difference:
+    """Share the difference between two clients' answers out among their local layers.
+
+    Args:
+        federation: The run.
+        client: Whose answer is explained.
+        other: The client it is compared with.
+        x: One sample, as a network sees it.
+    """
+    is_class = client.facts.info.task == "classes"
+    mine, theirs = (c.scores_from(x)[0] for c in (client, other))
+    here, there = int(mine.argmax()), int(theirs.argmax())
+    if is_class and here == there:
+        # They agree; what is shared out is then the rival class whose margin differs most.
+        change = (theirs - theirs[here] - mine + mine[here]).abs()
+        change[here] = -1
+        there = int(change.argmax())
+    names = client.class_names
+
+    def worth(scores: Tensor) -> float:
+        return float(scores[0, there] - scores[0, here]) if is_class else float(scores[0, 0])
+
+    layers = layer_shares(client, x, [other.params], worth)
+    apart = local_layers(client, [other.params])
+    decided = int(theirs.argmax())
+    likely = float(theirs.softmax(dim=0)[decided]) if is_class else float(theirs[0])
+    drawn, said = _as_other(federation, client, other, x) if is_class else (None, None)
+    return Difference(
+        against=other.name,
+        answer=names[decided] if names else f"{likely:.4g}",
+        probability=likely,
+        margin=f"score of {names[there]} less that of {names[here]}" if names else "the value",
+        before=worth(mine[None]),
+        after=worth(theirs[None]),
+        layers=layers,
+        only=next(iter(apart)) if len(apart) == 1 else None,
+        flips=_nearest_flip(federation, client, x) if is_class else None,
+        controls=_controls(federation, client, other, x) if is_class else (),
+        picture=drawn,
+        picture_answer=said,
+    )
+
+
+def _distances(federation: Federation, name: str) -> Mapping[str, float]:
+    """Return how far other clients lie from one by how they answer; empty if nobody knows."""
+    places: Any = federation.table.get("places")
+    if not isinstance(places, dict) or name not in places:
+        return {}
+    own = np.array(places[name])
+    return {other: float(np.linalg.norm(own - np.array(at))) for other, at in places.items()}
+
+
+def _nearest_flip(federation: Federation, client: Client, x: Tensor) -> str | None:
+    """Return the member nearest in how it answers that decides differently on a sample."""
+    distances = _distances(federation, client.name)
+    mine = int(client.scores_from(x)[0].argmax())
+    others = federation.others(client)
+    others.sort(key=lambda other: distances.get(other.name, np.inf))
+    for other in others:
+        if int(other.scores_from(x)[0].argmax()) != mine:
+            return other.name
+    return None
+
+
+def _controls(
+    federation: Federation, client: Client, other: Client, x: Tensor
+) -> tuple[Control, ...]:
+    """Ask some more members about the same sample, of the client's group and of other groups."""
+    mine = int(client.scores_from(x)[0].argmax())
+    found: list[Control] = []
+    for relation in ("same group", "other group"):
+        wanted = [
+            c
+            for c in federation.others(client)
+            if c.name != other.name
+            and (c.facts.group == client.facts.group) == (relation == "same group")
+        ]
+        for control in wanted[:_CONTROLS]:
+            said = int(control.scores_from(x)[0].argmax())
+            found.append(Control(control.name, relation, client.class_names[said], said != mine))
+    return tuple(found)
+
+
+def _as_other(
+    federation: Federation, client: Client, other: Client, x: Tensor
+) -> tuple[Array | None, str | None]:
+    """Return the sample as another client would have it, where the method can draw."""
+    if not client.facts.info.is_image:
+        return None, None
+    image = pixels(x)
+    run = federation.opened.run
+    try:
+        drawn = restyle(
+            run,
+            image if image.shape[-1] > 1 else image[..., 0],
+            source=client.name,
+            target=other.name,
+            method=run.method,
+            data=run.data,
+            model=run.model,
+        ).x
+    except DuotoneError:  # the method cannot, or its data is not at hand
+        return None, None
+    said = int(client.predict(drawn)[0])
+    return drawn[0].reshape(image.shape[1:]), client.class_names[said]

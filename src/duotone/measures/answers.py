@@ -1,0 +1,330 @@
+"""Why do clients answer as they do? How much is sample, habit, reading; and what exchanging does.
+
+Every member is asked about the same samples. Their answers are taken apart, see
+:mod:`duotone.measures.decomposition`. Where a sample's own client is exchanged for another one, as
+if it had the other's local part, decisions change or they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from duotone.measures.answer_figures import map_figure, shares_figure
+from duotone.measures.asked import AskJob, background, witnesses_among
+from duotone.measures.decomposition import PARTS, FloatArray, variance_shares
+from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
+from duotone.measures.panels import NOTHING, Block, Grid, Panel, PlainTable, Section, Sentence, View
+from duotone.measures.panels import score_text as text_of
+from duotone.measures.score import Key, Score
+from duotone.seeding import stream
+
+_RESAMPLES = 200
+_PERMUTATIONS = 100
+_WORDS = {
+    "sample": "sample: what anybody would say of this input",
+    "habit": "habit: what this client says of anything",
+    "reading": "reading: what this client sees in this input that others do not",
+}
+_FLIPS = {
+    "": "another member's local part",
+    "same_group": "of the same group",
+    "other_group": "of another group",
+    "permuted": "the same difference with groups dealt at random",
+}
+
+
+class Answers(Measure):
+    """What answers are made of, over all members."""
+
+    name = "answers"
+    file = "answers"
+
+    def applies(self, scene: Scene) -> bool:
+        """Say whether there are two members to compare."""
+        return len(_members(scene)) > 1
+
+    def measure(self, scene: Scene) -> Findings:
+        """Ask members and newcomers about the background, and take the answers apart."""
+        members = _members(scene)
+        witnesses = witnesses_among(members, scene.seed)
+        others = [client for client in scene.clients if client not in members]
+        others = witnesses_among(others, scene.seed)
+        job = AskJob(scene.serving, tuple(witnesses))
+        told: dict[str, FloatArray] = scene.ask(job, [*witnesses, *others])
+        witnesses = [client for client in witnesses if client in told]
+        if len(witnesses) < 2:
+            return Findings()
+        _, owner = background(scene.population, job.members)
+        answers = np.stack([told[client] for client in witnesses])
+        scores = share_scores(answers, scene.seed)
+        partition = scene.population.partition
+        groups = {client: partition[client].group for client in told}
+        table: dict[str, Any] = {
+            "members": witnesses,
+            "asked": list(job.members),
+            "samples": answers.shape[1],
+            "usual": {client: own.mean(axis=0).tolist() for client, own in told.items()},
+            "groups": groups,
+            "places": dict(zip(told, _places(list(told.values())), strict=True)),
+        }
+        if scene.population.info.task == "classes":
+            decisions = np.stack([told[client].argmax(axis=1) for client in witnesses])
+            flips = flip_table(decisions, witnesses, owner)
+            table["flips"] = flips
+            table["ways"] = _ways(decisions, witnesses, owner, answers.shape[2])
+            scores |= flip_scores(flips, groups, scene.seed)
+        return Findings(scores, scene.rows(scores), table)
+
+    def section(self, record: Record) -> Section | None:
+        """Return the shares, a map of clients by how they answer, and exchanges."""
+        found = record.of("answers")
+        table = record.tables.get("answers")
+        if not found or table is None:
+            return None
+        rows = tuple((_WORDS[part], text_of(found[Key("answers", part)])) for part in PARTS)
+        shares = PlainTable(
+            "What answers are made of",
+            ("part", ">share of the variance"),
+            rows,
+            f"Every one of {len(table['members'])} members was asked about the same "
+            f"{table['samples']} test samples. Intervals are over samples; the members are those "
+            "of this run. Shares are of probabilities, so a part can be small and yet decide.",
+        )
+        blocks: list[Block] = [Grid("answer-shares", shares), _map(table), *_exchanges(found)]
+        largest = max(("habit", "reading"), key=lambda part: found[Key("answers", part)].value)
+        own = sum(found[Key("answers", part)].value for part in ("habit", "reading"))
+        sentence = Sentence(
+            "answers",
+            f"{own:.0%} of what is said differs by who is asked"
+            + (f", most of it {largest}." if own >= 0.005 else ": all clients answer alike."),
+            "local" if own >= 0.005 else "shared",
+        )
+        return Section(
+            "answers",
+            "Why clients answer as they do",
+            "How much of all answers is the sample, the client's habit, and its reading of the "
+            "sample; and how often decisions change when the local part is exchanged.",
+            blocks,
+            [sentence],
+        )
+
+    def compared(self, entries: Sequence[Entry]) -> Section | None:
+        """Return the shares of all entries, as means over seeds."""
+        rows = []
+        values: dict[str, dict[str, float]] = {}
+        keys = [*(Key("answers", part) for part in PARTS), Key("answers", "flips")]
+        for entry in entries:
+            cells = []
+            for key in keys:
+                known = [r.scores[key].value for r in entry.records if key in r.scores]
+                mean = sum(known) / len(known) if known else None
+                cells.append(NOTHING if mean is None else f"{mean:.3f}")
+                if mean is not None:
+                    values.setdefault(entry.name, {})[key.question] = mean
+            rows.append((entry.name, *cells))
+        if not values:
+            return None
+        heads = (">sample", ">habit", ">reading", ">decisions changed by an exchange")
+        table = PlainTable(
+            "What answers are made of", ("entry", *heads), tuple(rows), "Means over seeds."
+        )
+        data = pl.DataFrame([{"entry": name, **found} for name, found in values.items()])
+        panel = Panel(
+            "answer-parts",
+            "Sample, habit, reading",
+            (View((), shares_figure({n: {p: v[p] for p in PARTS} for n, v in values.items()})),),
+            "How much of what clients say depends on who is asked.",
+            "A method that answers at random in its own way has much reading, too; see accuracy.",
+            data,
+        )
+        return Section(
+            "answers",
+            "Why clients answer as they do",
+            "Shares of the variance of all members' answers to the same samples.",
+            [panel, Grid("answers", table)],
+        )
+
+
+def _members(scene: Scene) -> list[str]:
+    members = set(scene.population.partition.members)
+    return [client for client in scene.clients if client in members]
+
+
+def share_scores(answers: FloatArray, seed: int) -> dict[Key, Score]:
+    """Return the variance shares with bootstrap intervals over samples.
+
+    Args:
+        answers: ``(clients, samples, outputs)``.
+        seed: Of the resampling.
+    """
+    shares = variance_shares(answers)
+    rng = stream(seed, "answers")
+    count = answers.shape[1]
+    drawn = [
+        variance_shares(answers[:, rng.integers(count, size=count)]) for _ in range(_RESAMPLES)
+    ]
+    scores: dict[Key, Score] = {}
+    for part in PARTS:
+        values = np.array([found[part] for found in drawn])
+        low, high = np.quantile(values, [0.025, 0.975])
+        # The ends are of resamples; the value itself must not lie outside them.
+        low, high = min(float(low), shares[part]), max(float(high), shares[part])
+        spread = float(values.std())
+        scores[Key("answers", part)] = Score(
+            shares[part], spread, "reference", count, "share", low, high
+        )
+    return scores
+
+
+def flip_table(
+    decisions: np.ndarray[Any, Any], clients: Sequence[str], owner: Sequence[str]
+) -> list[tuple[str, str, int, int]]:
+    """Return for each pair how often the other decides differently on the first one's samples.
+
+    Args:
+        decisions: The class each client names, ``(clients, samples)``.
+        clients: Their names.
+        owner: Whose each sample is.
+
+    Returns:
+        First client, other client, changed decisions, samples.
+    """
+    whose = np.array(owner)
+    found = []
+    for place, client in enumerate(clients):
+        own = whose == client
+        changed = (decisions[:, own] != decisions[place, own]).sum(axis=1)
+        found += [
+            (client, other, int(count), int(own.sum()))
+            for other, count in zip(clients, changed, strict=True)
+            if other != client and own.any()
+        ]
+    return found
+
+
+def flip_scores(
+    flips: Sequence[tuple[str, str, int, int]], groups: Mapping[str, str], seed: int
+) -> dict[Key, Score]:
+    """Return how often exchanging the local part changes a decision, by group where there are any.
+
+    The control deals the groups at random among clients: the difference between another group's
+    part and one of the same group then has no reason but chance.
+    """
+    if not flips:
+        return {}
+    shares = {(first, other): changed / samples for first, other, changed, samples in flips}
+    key = Key("answers", "flips")
+    clients = list(dict.fromkeys(first for first, _ in shares))
+    rng = stream(seed, "flips")
+    by_client = [np.mean([v for (a, _), v in shares.items() if a == c]) for c in clients]
+    drawn = [float(rng.choice(by_client, len(clients)).mean()) for _ in range(_RESAMPLES)]
+    low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975]))
+    value = float(np.mean(by_client))
+    scores = {
+        key: Score(value, float(np.std(drawn)), "reference", len(clients), "share", low, high)
+    }
+    names = list(groups)
+    labels = [groups[name] for name in names]
+    gap = _gap(shares, groups)
+    if gap is None:
+        return scores
+    for variant, own in zip(("same_group", "other_group"), gap, strict=True):
+        scores[key.beside(variant)] = Score(own, 0.0, "reference", len(shares), "share")
+    permuted = []
+    for _ in range(_PERMUTATIONS):
+        dealt = dict(zip(names, rng.permutation(labels).tolist(), strict=True))
+        again = _gap(shares, dealt)
+        if again is not None:
+            permuted.append(again[1] - again[0])
+    low, high = (float(end) for end in np.quantile(permuted, [0.025, 0.975]))
+    chance = Score(
+        float(np.mean(permuted)),
+        float(np.std(permuted)),
+        "reference",
+        len(permuted),
+        "share",
+        low,
+        high,
+    )
+    return scores | {key.beside("permuted"): chance}
+
+
+def _gap(
+    shares: Mapping[tuple[str, str], float], groups: Mapping[str, str]
+) -> tuple[float, float] | None:
+    """Return the mean share of pairs of one group, and of pairs of two."""
+    same = [v for (a, b), v in shares.items() if groups[a] == groups[b]]
+    other = [v for (a, b), v in shares.items() if groups[a] != groups[b]]
+    return (float(np.mean(same)), float(np.mean(other))) if same and other else None
+
+
+def _ways(
+    decisions: np.ndarray[Any, Any], clients: Sequence[str], owner: Sequence[str], classes: int
+) -> list[list[int]]:
+    """Return how often a client's own decision (row) becomes another one (column) by exchange."""
+    whose = np.array(owner)
+    counts = np.zeros((classes, classes), np.int64)
+    for place, client in enumerate(clients):
+        own = whose == client
+        for other in range(len(clients)):
+            if other != place:
+                np.add.at(counts, (decisions[place, own], decisions[other, own]), 1)
+    found: list[list[int]] = counts.tolist()
+    return found
+
+
+def _places(answers: Sequence[FloatArray]) -> list[list[float]]:
+    """Return where clients lie in the plane in which their answers differ most."""
+    table = np.stack([found.ravel() for found in answers])
+    table = (table - table.mean(axis=0)) / np.sqrt(max(1, answers[0].shape[0]))
+    left, sizes, _ = np.linalg.svd(table, full_matrices=False)
+    places = np.zeros((len(table), 2))
+    kept = min(2, len(sizes))
+    places[:, :kept] = left[:, :kept] * sizes[:kept]
+    found: list[list[float]] = np.round(places, 5).tolist()
+    return found
+
+
+def _map(table: Mapping[str, Any]) -> Panel:
+    names = list(table["places"])
+    data = pl.DataFrame(
+        {
+            "client": names,
+            "group": [table["groups"][name] for name in names],
+            "role": ["member" if n in table["members"] else "newcomer" for n in names],
+            "x": [table["places"][name][0] for name in names],
+            "y": [table["places"][name][1] for name in names],
+        }
+    )
+    return Panel(
+        "answer-map",
+        "Clients by how they answer",
+        (View((), map_figure(data)),),
+        "Clients that lie together say the same of the same samples.",
+        "Two directions of many are shown, those in which answers differ most. The scale is that "
+        "of probabilities; with all clients alike, the map shows rounding.",
+        data,
+    )
+
+
+def _exchanges(found: Mapping[Key, Score]) -> list[Block]:
+    key = Key("answers", "flips")
+    rows = tuple(
+        (words, text_of(found.get(key.beside(variant) if variant else key)))
+        for variant, words in _FLIPS.items()
+        if (key.beside(variant) if variant else key) in found
+    )
+    if not rows:
+        return []
+    table = PlainTable(
+        "Decisions that change when the local part is exchanged",
+        ("a client's own samples, decided with", ">share changed"),
+        rows,
+        "The last row is a difference, another group's less the same group's, with groups dealt "
+        "at random among clients: what chance makes of it.",
+    )
+    return [Grid("answer-exchanges", table)]
