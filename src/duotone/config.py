@@ -82,6 +82,8 @@ class RunConfig(Settings):
     """Where tensors live; auto takes a GPU if there is one."""
     table: dict[str, Any] | None = None
     """Which columns of a table are label, client and features: settings of their own."""
+    attack: dict[str, Any] | None = None
+    """What hostile members do, for studies: the attack's name and its settings."""
     partition: dict[str, Any] = Field(default_factory=dict)
     """Who holds which samples: the scheme and its settings."""
     method: dict[str, Any] = Field(default_factory=dict)

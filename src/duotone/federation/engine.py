@@ -12,6 +12,7 @@ import torch
 
 from duotone.errors import ConfigError
 from duotone.federation.answers import AnswerLog, answers
+from duotone.federation.attacks import Attack, Training
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
@@ -19,7 +20,7 @@ from duotone.federation.protocols import Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
-from duotone.types import ClientState, ClientUpdate, Params, RoundInfo, ServerState
+from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
 class ClientStates(Protocol):
@@ -88,16 +89,35 @@ class RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train a client for a round."""
+    """Train a client for a round; a hostile one sends what its attack makes of that."""
 
     server: ServerState
     info: RoundInfo
+    attack: Attack | None = None
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
     ) -> tuple[ClientUpdate, ClientState]:
         """Return what leaves the client and what stays."""
         data = population.data(task.client).to(method.device)
+        if self.attack is None or task.client not in self.attack.hostile:
+            return self.trained(method, task, data)
+        update, state = self.trained(method, task, self.attack.poisoned(data))
+        first = replace(self.info, round=0)
+        begin = TrainJob(method.start(first), replace(self.info, round=1))
+        training = Training(
+            lambda data: self.trained(method, ClientTask(data.client, None), data)[0],
+            lambda client: population.data(client).to(method.device),
+            partial(method.sent, self.server),
+            partial(method.sent, begin.server),
+            lambda: begin.trained(method, ClientTask(task.client, None), data)[0],
+        )
+        return self.attack.hostile_update(update, training, self.info), state
+
+    def trained(
+        self, method: Method, task: ClientTask, data: ClientData
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Return what honest training on some samples gives."""
         server = self.server.copied()  # a client may change its copy
         with client_randomness(self.info, task.client):
             state = member_state(method, server, task, self.info)
@@ -139,6 +159,7 @@ def federate(
     start: Start | None = None,
     max_norm: float | None = None,
     quorum: int = 1,
+    attack: Attack | None = None,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -153,6 +174,7 @@ def federate(
         start: Continue from here instead of from the beginning.
         max_norm: Refuse updates that moved further than this.
         quorum: How many good updates a round needs.
+        attack: Which members are hostile, and what they send.
 
     Raises:
         TrainingError: A round had fewer.
@@ -175,7 +197,7 @@ def federate(
         # More threads would only take the cores from the workers.
         with one_thread():
             extra = method.extra_form(server, info)
-            job = TrainJob(server, info)
+            job = TrainJob(server, info, attack)
             for client, reply in answers(backend, job, tasks, chosen, log):
                 screen = Screen(
                     client,

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,10 +17,8 @@ from duotone.federation.backends import Backend
 from duotone.federation.backends.choice import make_backend
 from duotone.federation.election import vote
 from duotone.federation.engine import (
-    RoundResult,
     Start,
     federate,
-    size_in_bytes,
 )
 from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
@@ -34,14 +31,15 @@ from duotone.measures.accuracy import (
     selection,
 )
 from duotone.measures.evaluation import choose_clients, evaluate
-from duotone.measures.measure import Row, Scene
-from duotone.measures.metrics import DIRECTIONS, headline
+from duotone.measures.measure import Scene
+from duotone.measures.metrics import headline
 from duotone.measures.score import Key, Score, scores_json
 from duotone.measures.sheet import Sheet
 from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
+from duotone.runs.round_rows import training_rows
 from duotone.runs.served import keep_served
 from duotone.types import ServerState
 
@@ -132,6 +130,8 @@ def _train(
     best = best_validation(folder.metrics())
     elected = last_election(store.last)
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
+    if plan.attack is not None:  # scores are those of the honest clients alone
+        clients = plan.attack.honest(clients)
     for observer in observers:
         observer.run_started(folder, plan, done)
     folder.log(f"starting after round {done} of {config.rounds}")
@@ -152,9 +152,10 @@ def _train(
             start=Start(done, store.last.server()) if done else None,
             max_norm=config.max_norm,
             quorum=config.quorum,
+            attack=plan.attack,
         ):
             number = result.info.round
-            rows = _training_rows(result, plan)
+            rows = training_rows(result, population.partition)
             for client, reason in result.refused.items():
                 say(f"Round {number}: client {client!r} was left out: {reason}.")
             for client, reason in result.dropped.items():
@@ -271,45 +272,8 @@ def _finish(
 
 
 def _warnings(plan: Plan, server: ServerState) -> list[str]:
-    return plan.method.warnings(server) if isinstance(plan.method, Warns) else []
-
-
-def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
-    """Return what training itself says, and the ledger: what left each client, and what came."""
-    facts = [
-        (
-            update.client,
-            {
-                **{name: value for name, value in update.metrics.items() if _is_own(name)},
-                "bytes_down": result.sent_bytes,
-                "bytes_up": size_in_bytes(update.shared) + size_in_bytes(update.extra),
-            },
-        )
-        for update in result.updates
-    ]
-    collected: Counter[str] = Counter()
-    for update in result.collected:
-        collected[update.client] += size_in_bytes(update.extra)
-    facts += [(client, {"bytes_collected": size}) for client, size in collected.items()]
-    partition = plan.population.partition
-    return [
-        Row(
-            result.info.round,
-            client,
-            partition[client].group,
-            partition[client].role,
-            "shared",
-            name,
-            value,
-        )
-        for client, found in facts
-        for name, value in sorted(found.items())
-    ]
-
-
-def _is_own(metric: str) -> bool:
-    """Say whether a client may call a number so: what evaluation measures is not its to say."""
-    return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
+    attacked = [] if plan.attack is None else [plan.attack.said]
+    return attacked + (plan.method.warnings(server) if isinstance(plan.method, Warns) else [])
 
 
 class _StopRequest:
