@@ -16,6 +16,7 @@ import numpy as np
 
 from duotone.data.dataset import Array, Dataset, check_samples
 from duotone.data.labels import check_labels, numbered
+from duotone.data.limits import check_regular
 from duotone.errors import DataError
 
 _NEEDED = ("x", "y", "is_test")
@@ -123,6 +124,7 @@ def save_mapped(dataset: Dataset, folder: Path | str) -> None:
 
 def _load(path: Path) -> Array:
     """Return an array: samples mapped, anything else read."""
+    check_regular(path)
     try:
         array = np.load(path, mmap_mode="r" if path.stem == "x" else None, allow_pickle=False)
     except FileNotFoundError:

@@ -58,7 +58,7 @@ from duotone.types import (
 class IFCAConfig(MethodSettings):
     """Settings of IFCA."""
 
-    groups: int = Field(4, ge=1)
+    groups: int = Field(4, ge=1, le=1000)
     """Number of shared models, k; 1 is FedAvg."""
     warm_rounds: int = Field(5, ge=0)
     """Rounds as one group before the split; 0 starts each group at random instead (paper)."""
