@@ -73,6 +73,10 @@ class RunConfig(Settings):
     """Samples per client and split whose representation is saved; 0 saves none."""
     max_norm: float | None = Field(None, gt=0)
     """Refuse updates that moved further than this; by default no bound."""
+    max_bytes: int | None = Field(None, ge=1)
+    """Refuse what a client sends at once if it is larger than this; by default no bound."""
+    set_aside: int | None = Field(None, ge=1)
+    """Refusals after which a member is asked no more; by default it always is."""
     quorum: int = Field(1, ge=1)
     """Members whose updates a round needs; with fewer the run stops."""
     backend: Literal["auto", "serial", "processes"] = "auto"

@@ -97,8 +97,8 @@ def work(target: str, seed: int, first: int, count: int, keep: Path | None) -> C
                 read(Path(place))
                 outcome = "read"
             except DuotoneError as error:
-                lines = str(error).count("\n")
-                outcome = "refused" if lines == 0 or "settings are wrong" in str(error) else "lines"
+                is_short = "\n" not in str(error) or "settings are wrong" in str(error)
+                outcome = "refused" if is_short else f"FAULT many lines: {str(error)[:150]}"
             except Alarm:
                 outcome = "FAULT slow"
             except BaseException as error:

@@ -51,7 +51,7 @@ def idx(place: Path) -> Base:
 
 def usps(place: Path) -> Base:
     line = " ".join(["3", *(f"{i}:{(i % 20) / 10 - 1}" for i in range(1, 257))]) + "\n"
-    return {place / f"{n}.bz2": bz2.compress((line * 4).encode()) for n in ("usps", "usps.t")}
+    return {place / "usps": (line * 4).encode(), place / "usps.t.bz2": bz2.compress(line.encode())}
 
 
 def matlab(place: Path) -> Base:
@@ -147,22 +147,16 @@ def read_toml_file(place: Path) -> object:
     return validated(RunConfig, values, owner="a run")
 
 
-def read_study_file(place: Path) -> object:
-    from duotone.runs.study_plan import plan_study
-
-    return plan_study(place / "c.toml")
-
-
 def run_folder(place: Path) -> Base:
     import duotone
 
     config = {"data": "mini-digits", "rounds": 1, "latents": 5, "curve": [], "backend": "serial"}
     partition = {"scheme": "dirichlet", "clients": 3, "alpha": 5.0}
     made = duotone.run(
-        {**config, "model": "mlp", "partition": partition, "method": {"name": "fedbn"}},
+        {**config, "model": "mlp-bn", "partition": partition, "method": {"name": "fedbn"}},
         out=place / "run",
     )
-    made.client(made.clients[0] if hasattr(made, "clients") else "0").export(place / "exported")
+    made.client("0").export(place / "exported")
     shutil.rmtree(place / "run" / "figures", ignore_errors=True)
     kept = [p for p in sorted((place / "run").rglob("*")) if p.is_file() and p.stat().st_size]
     return {p: p.read_bytes() for p in kept if p.suffix in (".json", ".toml", ".npz", ".csv")} | {
@@ -171,6 +165,8 @@ def run_folder(place: Path) -> Base:
 
 
 def read_run(place: Path) -> None:
+    from duotone.report.record import read_record
+    from duotone.runs import load_run
     from duotone.runs.folder import RunFolder
     from duotone.runs.served import read_index
 
@@ -179,8 +175,11 @@ def read_run(place: Path) -> None:
     read_index(folder.path)
     with folder.reading() as last:
         last.server()
-        for client in last.snapshot.clients if hasattr(last, "snapshot") else ():
+        for client in "012":
             last.get(client)
+    run = load_run(place / "run")
+    read_record(run)
+    run.client("0").predict(np.zeros((1, 8, 8), np.uint8))
 
 
 def exported(place: Path) -> Base:
@@ -192,12 +191,6 @@ def read_exported(place: Path) -> object:
     import duotone
 
     return duotone.load_client(place / "exported").predict(np.zeros((1, 8, 8), np.uint8))
-
-
-def read_report(place: Path) -> object:
-    from duotone.report.record import read_record
-
-    return read_record(place / "run")
 
 
 def both_npz(place: Path) -> None:

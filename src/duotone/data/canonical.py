@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from duotone.data.dataset import Array, Dataset
-from duotone.data.limits import check_npz
+from duotone.data.limits import check_npz, check_text
 from duotone.data.samples import as_samples
 from duotone.errors import DataError
 from duotone.registry import did_you_mean
@@ -126,6 +126,7 @@ def read_arrays(path: Path, names: re.Pattern[str] = _ARRAY_NAME) -> dict[str, A
                 for key in archive.files:
                     if names.fullmatch(key):
                         arrays[key] = archive[key]
+                        check_text(path, key, arrays[key])
     except DataError:
         raise
     # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.

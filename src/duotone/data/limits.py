@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duotone.errors import DataError
 
@@ -115,6 +116,20 @@ def _announced(stream: IO[bytes]) -> int:
     if any(size < 0 for size in shape):
         raise ValueError(f"an array has the shape {shape}")
     return int(math.prod(shape)) * int(dtype.itemsize)
+
+
+def check_text(path: Path, name: str, array: NDArray[Any]) -> None:
+    """Make sure that an array of texts holds characters; Python itself fails on other numbers.
+
+    Raises:
+        DataError: It does not.
+    """
+    if array.dtype.kind != "U" or not array.size or not array.dtype.itemsize:
+        return
+    native = np.ascontiguousarray(array.reshape(-1)).astype(array.dtype.newbyteorder("="))
+    codes = native.view(np.uint32)
+    if bool(((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any()):
+        raise DataError(f"{path}: its {name} holds numbers that are no characters.")
 
 
 @contextmanager

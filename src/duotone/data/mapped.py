@@ -16,7 +16,7 @@ import numpy as np
 
 from duotone.data.dataset import Array, Dataset, check_samples
 from duotone.data.labels import check_labels, numbered
-from duotone.data.limits import check_regular
+from duotone.data.limits import check_regular, check_text
 from duotone.errors import DataError
 
 _NEEDED = ("x", "y", "is_test")
@@ -137,4 +137,5 @@ def _load(path: Path) -> Array:
         raise DataError(f"{path}: the array cannot be read ({reason}).") from error
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path}: this is no .npy file.")
+    check_text(path, path.stem, array)
     return array

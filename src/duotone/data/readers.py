@@ -130,8 +130,7 @@ def read_usps(folder: Path) -> dict[str, Array]:
         check_announced(path, 256 * 8 * (content.count(b"\n") + 1), 8 * len(content))
         try:
             features, y = load_svmlight_file(io.BytesIO(content), n_features=256, zero_based=False)
-        # A cut archive is an EOFError, damaged text a ValueError, a foreign file an OSError.
-        except (EOFError, ValueError, OSError) as error:
+        except (ValueError, OverflowError) as error:
             raise DataError(f"{path}: not readable as libsvm text ({error}).") from error
         x = features.toarray()
         _check_labels(path, y, 1, 10)

@@ -18,6 +18,7 @@ from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
 from duotone.federation.protocols import Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
+from duotone.federation.watch import Refusals, Standing, standings
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
@@ -76,6 +77,8 @@ class RoundResult:
         sent_bytes: Bytes of the shared part each sampled client received.
         collected: Statistics that members sent when the round was over, in the order of asking.
         dropped: Client to reason, for updates that count though something was taken out of them.
+        standings: How each update compares with the rest, if that was asked for.
+        set_aside: Who was refused too often and is not asked any more.
     """
 
     info: RoundInfo
@@ -85,6 +88,8 @@ class RoundResult:
     sent_bytes: int
     collected: tuple[ClientUpdate, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    set_aside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,10 @@ def federate(
     start: Start | None = None,
     max_norm: float | None = None,
     quorum: int = 1,
+    max_bytes: int | None = None,
     attack: Attack | None = None,
+    refusals: Refusals | None = None,
+    watch: bool = False,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -174,7 +182,10 @@ def federate(
         start: Continue from here instead of from the beginning.
         max_norm: Refuse updates that moved further than this.
         quorum: How many good updates a round needs.
+        max_bytes: Refuse updates and statistics that are larger than this.
         attack: Which members are hostile, and what they send.
+        refusals: Earlier refusals, and after how many a member is asked no more.
+        watch: Whether to compare the updates of a round with each other.
 
     Raises:
         TrainingError: A round had fewer.
@@ -186,9 +197,11 @@ def federate(
     before = before_first_round(clients, rounds=rounds, sampled=sampled, seed=seed)
     start = start or Start(0, method.start(before))
     server = start.server
+    refusals = refusals or Refusals()
     for round in range(start.round + 1, rounds + 1):
         info = replace(before, round=round)
-        chosen = sample_clients(members, sampled, info)
+        aside = refusals.aside()
+        chosen = [c for c in sample_clients(members, sampled, info) if c not in aside]
         order = largest_first(chosen, clients)
         tasks = (ClientTask(client, states.get(client)) for client in order)
         log = AnswerLog()
@@ -205,6 +218,7 @@ def federate(
                     partial(method.sent, server),
                     extra,
                     max_norm,
+                    max_bytes,
                 )
                 try:
                     update, state = _trained(reply)
@@ -221,14 +235,19 @@ def federate(
             log.require(quorum, len(updates), round)
             # Workers finish in any order; sums must not notice.
             updates.sort(key=lambda update: chosen.index(update.client))
+            compared = standings(updates, partial(method.sent, server)) if watch else {}
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
             if isinstance(method, Collects):
                 for asking in range(1, method.collects(info) + 1):
                     asked = replace(info, asking=asking)
-                    told = collect(method, server, clients, asked, states, backend, log)
+                    asks = [client for client in members if client not in aside]
+                    told = collect(
+                        method, server, clients, asked, states, backend, log, asks, max_bytes
+                    )
                     server = method.pool(server, told, asked)
                     collected += told
+        refusals.add(log.refused)
         yield RoundResult(
             info,
             server,
@@ -237,6 +256,8 @@ def federate(
             sent,
             tuple(collected),
             dict(sorted(log.dropped.items())),
+            compared,
+            refusals.aside(),
         )
 
 
@@ -259,15 +280,17 @@ def collect(
     states: ClientStates,
     backend: Backend,
     log: AnswerLog,
+    asks: Sequence[str] | None = None,
+    max_bytes: int | None = None,
 ) -> list[ClientUpdate]:
-    """Ask all members for statistics; return them in the members' order, refusals aside."""
-    members = clients.partition.members
+    """Ask members, by default all, for statistics; return them in their order, refusals aside."""
+    members = clients.partition.members if asks is None else asks
     tasks = (ClientTask(client, states.get(client)) for client in members)
     form = method.collected_form(server, info)
     collected: dict[str, ClientUpdate] = {}
     asking = AnswerLog()
     for client, reply in answers(backend, CollectJob(server, info), tasks, members, asking):
-        screen = Screen(client, len(clients.rows(client)), lambda _: {}, form)
+        screen = Screen(client, len(clients.rows(client)), lambda _: {}, form, max_bytes=max_bytes)
         try:
             collected[client] = screen.passed(reply).update
         except Refused as reason:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from duotone.federation.engine import (
 from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore, Shelf
+from duotone.federation.watch import Refusals
 from duotone.measures import all_measures
 from duotone.measures.accuracy import (
     best_validation,
@@ -39,7 +41,7 @@ from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
-from duotone.runs.round_rows import training_rows
+from duotone.runs.round_rows import counted, counts_of, training_rows
 from duotone.runs.served import keep_served
 from duotone.types import ServerState
 
@@ -129,6 +131,7 @@ def _train(
     scores: dict[str, float] = dict(kept.get("scores", {}))
     best = best_validation(folder.metrics())
     elected = last_election(store.last)
+    refused = kept.get("refused", {})
     clients = choose_clients(population.partition, config.evaluate_clients, config.seed)
     if plan.attack is not None:  # scores are those of the honest clients alone
         clients = plan.attack.honest(clients)
@@ -152,12 +155,18 @@ def _train(
             start=Start(done, store.last.server()) if done else None,
             max_norm=config.max_norm,
             quorum=config.quorum,
+            max_bytes=config.max_bytes,
             attack=plan.attack,
+            refusals=Refusals(config.set_aside, Counter(counts_of(refused))),
+            watch=plan.is_watched,
         ):
             number = result.info.round
             rows = training_rows(result, population.partition)
             for client, reason in result.refused.items():
                 say(f"Round {number}: client {client!r} was left out: {reason}.")
+            refused = counted(refused, result)
+            for client in sorted(result.set_aside & result.refused.keys()):
+                say(f"Round {number}: client {client!r} is set aside: it was refused too often.")
             for client, reason in result.dropped.items():
                 say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
             is_best = False
@@ -189,6 +198,8 @@ def _train(
             }
             if elected is not None:
                 notes["election"] = elected.as_json()
+            if refused:
+                notes["refused"] = refused
             store.commit(number, result.server, notes, selects=is_best)
             folder.log(f"round {number} committed {scores if is_due else ''}")
             for observer in observers:
@@ -218,6 +229,7 @@ def _scene(
         backend,
         plan.config,
         folder.metrics(),
+        store.last.notes.get("refused", {}),
     )
 
 

@@ -301,7 +301,8 @@ class RunFolder(ResultFiles):
         try:
             return pl.read_csv(content, schema=COLUMNS)
         except pl.exceptions.PolarsError as error:
-            raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"{path} is damaged and cannot be read: {reason}.") from error
 
     def log(self, line: str) -> None:
         """Add a line to ``log.txt``."""

@@ -53,6 +53,12 @@ class Plan:
     ways: tuple[Way, ...]
     attack: Attack | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether updates are compared with each other: where anything guards against them."""
+        is_robust = self.method.config.aggregate != "mean"
+        return any((self.attack, self.config.max_norm, self.config.set_aside, is_robust))
+
 
 def plan_run(
     values: Mapping[str, Any],
@@ -93,8 +99,7 @@ def plan_run(
     if population is not None:
         members = population.partition.members
         attack = problems.checked(lambda: attack_of(base.attack, members, base.seed))
-    if population is not None and settings is not None:
-        drawn = base.sampled or min(10, len(population.partition.members))
+        drawn = base.sampled or min(10, len(members))
         problems.checked(partial(_check_aggregate, settings, drawn))
     if population is not None and settings is not None and is_usable:
         population.labelled, population.keeps_unlabelled = base.labels, method_class.uses_unlabelled
@@ -218,8 +223,8 @@ def _check_rule(
         )
 
 
-def _check_aggregate(settings: MethodSettings, drawn: int) -> None:
-    if short := shortage(settings.aggregate, drawn, settings.hostile):
+def _check_aggregate(settings: MethodSettings | None, drawn: int) -> None:
+    if settings and (short := shortage(settings.aggregate, drawn, settings.hostile)):
         raise ConfigError(f"{short}; draw more with --sampled, or lower hostile.")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from duotone.data.dataset import Array
-from duotone.data.limits import check_npz
+from duotone.data.limits import check_npz, check_text
 from duotone.errors import RunError
 from duotone.files import disk_errors, read_json_file, write_atomically
 from duotone.measures.sheet import Images, Sheet
@@ -94,8 +94,11 @@ class ResultFiles:
         try:
             with path.open("rb") as file:
                 check_npz(path, file, lambda name: True)
-                with np.load(file, allow_pickle=False) as arrays:
-                    return dict(arrays)
+                with np.load(file, allow_pickle=False) as archive:
+                    arrays = dict(archive)
+            for name, array in arrays.items():
+                check_text(path, name, array)
+            return arrays
         except Exception as error:  # zipfile and NumPy fail on damaged files in a dozen ways
             raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
 

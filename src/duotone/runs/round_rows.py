@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from duotone.federation.engine import RoundResult, size_in_bytes
 from duotone.measures.measure import Row
 from duotone.measures.metrics import DIRECTIONS
+from duotone.measures.refusals import AGREEMENT, LENGTH, REFUSED
 from duotone.partition.partition import Partition
 
 
@@ -27,6 +30,11 @@ def training_rows(result: RoundResult, partition: Partition) -> list[Row]:
     for update in result.collected:
         collected[update.client] += size_in_bytes(update.extra)
     facts += [(client, {"bytes_collected": size}) for client, size in collected.items()]
+    facts += [
+        (client, {LENGTH: standing.length, AGREEMENT: standing.agreement})
+        for client, standing in result.standings.items()
+    ]
+    facts += [(client, {REFUSED: 1}) for client in result.refused]
     return [
         Row(
             result.info.round,
@@ -40,6 +48,22 @@ def training_rows(result: RoundResult, partition: Partition) -> list[Row]:
         for client, found in facts
         for name, value in sorted(found.items())
     ]
+
+
+def counted(
+    before: Mapping[str, Mapping[str, Any]], result: RoundResult
+) -> dict[str, dict[str, Any]]:
+    """Return how often each member was refused and why the last time, as a round commits it."""
+    counts = {client: dict(known) for client, known in before.items()}
+    for client, reason in result.refused.items():
+        count = counts.get(client, {}).get("count", 0) + 1
+        counts[client] = {"count": count, "round": result.info.round, "reason": reason}
+    return counts
+
+
+def counts_of(refused: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Return how often each member was refused, from what a round committed."""
+    return {client: int(known["count"]) for client, known in refused.items()}
 
 
 def _is_own(metric: str) -> bool:
