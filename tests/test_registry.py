@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import math
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from duotone import registry
-from duotone.errors import UnknownNameError
-from duotone.registry import Registry
+from duotone.errors import ConfigError, UnknownNameError
+from duotone.registry import Registry, trust_only
 
 
 @pytest.fixture
@@ -48,3 +49,17 @@ def test_plug_ins_add_names_but_never_replace_one(monkeypatch):
 
     assert things.load("mine") == math.tau
     assert things.load("ordered") is OrderedDict
+
+
+def test_code_that_a_file_names_needs_leave_and_code_that_was_typed_does_not():
+    registry = Registry("model", {"known": "math:pi"})
+    try:
+        trust_only(["run", "--set", "model=math:tau", "math:e"])
+        assert registry.load("known") == math.pi
+        assert registry.load("math:tau") == math.tau
+        assert registry.load("math:e") == math.e
+        with pytest.raises(ConfigError, match=r"'math:inf'.*--allow-code"):
+            registry.load("math:inf")
+    finally:
+        trust_only(None)
+    assert registry.load("math:inf") == math.inf

@@ -28,6 +28,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from duotone.errors import ConfigError
+from duotone.files import read_regular
 from duotone.registry import did_you_mean
 
 
@@ -48,7 +49,7 @@ class RunConfig(Settings):
     """Give each client its own look: none, marks, padpaf4, padpaf8, padpaf-new or padpaf10."""
     model: str | None = None
     """The network; by default cnn-bn for images and mlp for tables (mlp-bn with fedbn)."""
-    rounds: int | None = Field(None, ge=1)
+    rounds: int | None = Field(None, ge=1, le=10_000_000)
     """How many rounds; by default the method's own number."""
     sampled: int | None = Field(None, ge=1)
     """Members drawn per round; by default 10, or all if there are fewer."""
@@ -68,20 +69,26 @@ class RunConfig(Settings):
     """Training samples a newcomer has, in few-shot with their labels; by default all of them."""
     curve: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 5, 20)
     """Numbers of labelled samples at which newcomers are also scored in the end; [] for none."""
-    latents: int = Field(200, ge=0)
+    latents: int = Field(200, ge=0, le=1_000_000)
     """Samples per client and split whose representation is saved; 0 saves none."""
     max_norm: float | None = Field(None, gt=0)
     """Refuse updates that moved further than this; by default no bound."""
+    max_bytes: int | None = Field(None, ge=1)
+    """Refuse what a client sends at once if it is larger than this; by default no bound."""
+    set_aside: int | None = Field(None, ge=1)
+    """Refusals after which a member is asked no more; by default it always is."""
     quorum: int = Field(1, ge=1)
     """Members whose updates a round needs; with fewer the run stops."""
     backend: Literal["auto", "serial", "processes"] = "auto"
     """Where clients are computed; all give the same results."""
-    workers: int | None = Field(None, ge=1)
+    workers: int | None = Field(None, ge=1, le=1024)
     """Worker processes; by default one per core."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where tensors live; auto takes a GPU if there is one."""
     table: dict[str, Any] | None = None
     """Which columns of a table are label, client and features: settings of their own."""
+    attack: dict[str, Any] | None = None
+    """What hostile members do, for studies: the attack's name and its settings."""
     partition: dict[str, Any] = Field(default_factory=dict)
     """Who holds which samples: the scheme and its settings."""
     method: dict[str, Any] = Field(default_factory=dict)
@@ -90,6 +97,10 @@ class RunConfig(Settings):
 
 NAME_OF_TABLE = {"method": "name", "partition": "scheme"}
 """What names the choice in each table: ``method = "fedavg"`` is short for its ``name``."""
+
+_MOST_BYTES = 2**20
+_DEEPEST = 16
+"""Settings lie in tables in tables, never as deep as this."""
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
@@ -177,14 +188,37 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a configuration file.
 
     Raises:
-        ConfigError: It is missing or not TOML.
+        ConfigError: It is missing, not TOML, or no file that a person would write.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_regular(path.resolve(), most=_MOST_BYTES)
+        return parse_toml(content.decode("utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"There is no configuration file {path}.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the settings in a text.
+
+    Raises:
+        ValueError: It is not TOML, or tables lie in tables deeper than settings do.
+    """
+    try:
+        values = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+    level: list[Any] = [values]
+    for _ in range(_DEEPEST):
+        level = [inner for value in level if isinstance(value, dict | list) for inner in _in(value)]
+    if level:
+        raise ValueError("its values are nested too deeply")
+    return values
+
+
+def _in(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value
 
 
 def write_toml(values: Mapping[str, Any]) -> str:
@@ -244,9 +278,11 @@ def parse_assignment(text: str) -> dict[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set takes key=value, such as --set lr=0.05. Got {text!r}.")
     try:
-        parsed: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed: Any = parse_toml(f"value = {value}")["value"]
+    except ValueError:
         parsed = value
+    if key.count(".") >= _DEEPEST:
+        raise ConfigError(f"--set knows no setting as deep as {key[:40]!r}….")
     return placed(key, parsed)
 
 

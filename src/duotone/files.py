@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from duotone.errors import CheckpointError, RunError
 
@@ -53,18 +55,38 @@ def write_atomically(path: Path, content: bytes) -> None:
         sync_folder(path.parent)
 
 
-def read_regular(path: Path) -> bytes:
+def read_regular(path: Path, *, most: int | None = None) -> bytes:
     """Return a file's content.
 
+    Args:
+        path: The file.
+        most: How many bytes it may have; by default any number.
+
     Raises:
-        OSError: It is missing, or not a regular file: a symbolic link, a pipe, a folder.
+        OSError: It is missing or too large, or not a regular file: a symbolic link, a pipe, a
+            folder.
     """
     # Without waiting: opening a pipe would last until somebody writes into it.
     descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if most is not None and os.fstat(descriptor).st_size > most:
+            raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
         return file.read()
+
+
+def read_json_file(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        OSError: It is missing, or not a regular file.
+        ValueError: It is not JSON, or nested without end.
+    """
+    try:
+        return json.loads(read_regular(path))
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 def sync_folder(folder: Path) -> None:

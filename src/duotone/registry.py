@@ -10,11 +10,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from duotone.errors import UnknownNameError
+from duotone.errors import ConfigError, UnknownNameError
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -59,10 +59,12 @@ class Registry(Mapping[str, str]):
 
         Raises:
             UnknownNameError: Nobody knows the name; the message suggests the nearest one.
+            ConfigError: It is Python code that the user has not named himself.
         """
         if name in self:
             return import_object(self[name])
         if _IMPORT_PATH.fullmatch(name):
+            check_trusted(self.noun, name)
             try:
                 return import_object(name)
             except (ImportError, AttributeError) as error:
@@ -71,6 +73,33 @@ class Registry(Mapping[str, str]):
                 ) from error
         known = f"List them with: {self.listing}" if self.listing else f"Known: {', '.join(self)}."
         raise UnknownNameError(f"Unknown {self.noun} {name!r}.{did_you_mean(name, self)} {known}")
+
+
+_trusted: Collection[str] | None = None
+
+
+def trust_only(names: Collection[str] | None) -> None:
+    """Import no Python code by its path but what stands in one of some texts.
+
+    The command line gives what the user typed, so that a file from somebody else cannot name code
+    that then runs. In Python everything may be imported (``None``): there, the user runs code.
+    """
+    global _trusted
+    _trusted = names
+
+
+def check_trusted(noun: str, name: str) -> None:
+    """Make sure that the user himself has named some Python code.
+
+    Raises:
+        ConfigError: A file has.
+    """
+    if _trusted is None or any(name == text.rpartition("=")[2] for text in _trusted):
+        return
+    raise ConfigError(
+        f"A file names Python code as its {noun}, {name!r}, which would run on this machine. If "
+        "you trust it, add --allow-code."
+    )
 
 
 def import_object(path: str) -> Any:

@@ -202,7 +202,7 @@ def test_every_cut_of_a_batch_is_refused_by_name(tmp_path: Path) -> None:
     files = good_files()
     folder = write_folder(tmp_path / "official", files)
     whole = files["data_batch_1"]
-    for length in [*range(0, 330, 3), len(whole) // 2, len(whole) - 1]:
+    for length in [*range(0, 330, 41), len(whole) // 2, len(whole) - 1]:
         (folder / "data_batch_1").write_bytes(whole[:length])
         with pytest.raises(DataError, match="data_batch_1: not a readable batch"):
             import_dataset("cifar10", folder)

@@ -158,7 +158,7 @@ def test_every_cut_of_an_svhn_file_is_refused_by_name(tmp_path: Path) -> None:
     folder = write_svhn(tmp_path / "official")
     path = folder / "test_32x32.mat"
     whole = path.read_bytes()
-    for length in [*range(0, 200, 7), len(whole) // 2, len(whole) - 1]:
+    for length in [0, 60, 130, 199, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:length])
         with pytest.raises(DataError, match=r"test_32x32\.mat"):
             import_dataset("svhn", folder)
@@ -182,8 +182,8 @@ def test_wrong_arrays_in_svhn_files_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (bz2.compress(usps_line(1, 0, 0).encode())[:-5], "not readable as libsvm text"),
-        (b"not packed", "not readable as libsvm text"),
+        (bz2.compress(usps_line(1, 0, 0).encode())[:-5], "the file cannot be read"),
+        (b"not packed", "the file cannot be read"),
         (bz2.compress(b"1 1:0.5 2:"), "not readable as libsvm text"),
         (bz2.compress(b"1 257:0.5\n"), "not readable as libsvm text"),
         (bz2.compress(b"0 1:0.5\n"), "labels run from 0 to 0"),

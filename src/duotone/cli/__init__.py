@@ -22,6 +22,7 @@ from duotone.cli import (
 )
 from duotone.cli.app import Stopped, app
 from duotone.errors import DuotoneError, own_frame
+from duotone.registry import trust_only
 
 __all__ = [
     "browsing",
@@ -40,7 +41,8 @@ __all__ = [
 def main() -> None:
     """Run the command line."""
     debug = "--debug" in sys.argv
-    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    trust_only(None if "--allow-code" in sys.argv else sys.argv[1:])
+    sys.argv = [argument for argument in sys.argv if argument not in ("--debug", "--allow-code")]
     sys.path.append(os.getcwd())  # so that --model mynets:Net finds mynets.py beside the user
     try:
         app(prog_name="duotone")

@@ -98,6 +98,10 @@ def options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error (with any command).")
     ] = False,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Run Python code that a file names (with any command)."),
+    ] = False,
 ) -> None:
     """Personalised federated learning that shows what is shared, what is local, and why.
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from duotone.data.dataset import Array, Dataset
+from duotone.data.limits import check_npz, check_text
 from duotone.data.samples import as_samples
 from duotone.errors import DataError
 from duotone.registry import did_you_mean
@@ -119,10 +120,15 @@ def read_arrays(path: Path, names: re.Pattern[str] = _ARRAY_NAME) -> dict[str, A
     key = "list of arrays"
     try:
         # NumPy leaves a file open that it opened itself and found damaged.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            for key in archive.files:
-                if names.fullmatch(key):
-                    arrays[key] = archive[key]
+        with path.open("rb") as file:
+            check_npz(path, file, lambda name: names.fullmatch(name) is not None)
+            with np.load(file, allow_pickle=False) as archive:
+                for key in archive.files:
+                    if names.fullmatch(key):
+                        arrays[key] = archive[key]
+                        check_text(path, key, arrays[key])
+    except DataError:
+        raise
     # zipfile, zlib and NumPy's header parser have a dozen ways to fail on a damaged file.
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__

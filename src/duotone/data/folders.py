@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from duotone.data.dataset import Array, Dataset
+from duotone.data.limits import MOST_PIXELS, check_regular
 from duotone.data.samples import as_samples
 from duotone.data.split import TEST_EVERY
 from duotone.errors import DataError
@@ -88,8 +89,14 @@ def read_image(path: Path, *, deep: bool = False) -> Array:
     """
     from PIL import Image
 
+    check_regular(path)
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=("PNG", "JPEG")) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise DataError(
+                    f"{path}: the image is {image.width}×{image.height}, more than the "
+                    f"{MOST_PIXELS:,} pixels that are read; make it smaller."
+                )
             return image_pixels(image, str(path), deep=deep)
     except DataError:
         raise

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from duotone.data.dataset import Array
+from duotone.data.limits import check_announced, check_regular, panics_as
 from duotone.errors import DataError
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
@@ -34,13 +35,10 @@ def read_frame(path: Path) -> pl.DataFrame:
         DataError: It is missing, damaged, or has no rows or the same heading twice.
     """
     try:
+        check_regular(path)
         content = path.read_bytes()
-        if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(io.BytesIO(content))
-        else:
-            first_line = content.partition(b"\n")[0]
-            separator = max(SEPARATORS, key=lambda sign: first_line.count(sign.encode()))
-            frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
+        with panics_as(path):
+            frame = _parsed(path, content)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise DataError(f"{path}: the table cannot be read ({reason}).") from error
@@ -52,6 +50,18 @@ def read_frame(path: Path) -> pl.DataFrame:
         heading = twice[0].removesuffix("_duplicated_0")
         raise DataError(f"{path}: two columns are called {heading!r}; rename one of them.")
     return frame.with_columns(map(_typed, frame.get_columns()))
+
+
+def _parsed(path: Path, content: bytes) -> pl.DataFrame:
+    if path.suffix.lower() == ".parquet":
+        file = io.BytesIO(content)
+        cells = pl.scan_parquet(file).select(pl.len()).collect().item()
+        cells *= max(1, len(pl.read_parquet_schema(file)))
+        check_announced(path, 8 * cells, len(content))
+        return pl.read_parquet(io.BytesIO(content))
+    first_line = content.partition(b"\n")[0]
+    separator = max(SEPARATORS, key=lambda sign: first_line.count(sign.encode()))
+    return pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
 
 
 def is_frame(thing: object) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from duotone.data.class_labels import check_labels, numbered
 from duotone.data.dataset import Array, Dataset, check_samples
+from duotone.data.limits import check_regular, check_text
 from duotone.errors import DataError
 
 _NEEDED = ("x", "y", "is_test")
@@ -123,6 +124,7 @@ def save_mapped(dataset: Dataset, folder: Path | str) -> None:
 
 def _load(path: Path) -> Array:
     """Return an array: samples mapped, anything else read."""
+    check_regular(path)
     try:
         array = np.load(path, mmap_mode="r" if path.stem == "x" else None, allow_pickle=False)
     except FileNotFoundError:
@@ -135,4 +137,5 @@ def _load(path: Path) -> Array:
         raise DataError(f"{path}: the array cannot be read ({reason}).") from error
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path}: this is no .npy file.")
+    check_text(path, path.stem, array)
     return array

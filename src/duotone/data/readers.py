@@ -6,19 +6,24 @@ the arrays of the canonical form.
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duotone.data.apart import read_apart
 from duotone.data.canonical import file_of, user_cache, write_arrays
 from duotone.data.celeba import read_celeba64
 from duotone.data.cifar import batch_contents, unpickle_batch
 from duotone.data.dataset import Array, Dataset
 from duotone.data.folders import read_image
+from duotone.data.limits import check_announced, unpacked
 from duotone.errors import DataError, UnknownNameError
 from duotone.registry import did_you_mean
 
@@ -69,15 +74,14 @@ def read_cifar10(path: Path) -> dict[str, Array]:
                     f"{path / name}: the pixels have shape {x.shape}; it must be N×3072, N ≥ 1."
                 )
             _check_count(path / name, len(y), len(x))
-            wrong = [label for label in y if label not in range(10)]
+            wrong = int((y < 0).sum())
             if wrong:
                 raise DataError(
-                    f"{path / name}: {len(wrong)} of {len(y)} labels are no whole numbers "
-                    "from 0 to 9."
+                    f"{path / name}: {wrong} of {len(y)} labels are no whole numbers from 0 to 9."
                 )
             # A row is all of red, then green, then blue.
             images.append(x.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-            labels.append(np.array(y, np.int64))
+            labels.append(y)
         arrays[f"x_{split}"] = np.ascontiguousarray(np.concatenate(images))
         arrays[f"y_{split}"] = np.concatenate(labels)
     return arrays
@@ -98,19 +102,11 @@ def read_mnist(folder: Path) -> dict[str, Array]:
 
 def read_svhn(folder: Path) -> dict[str, Array]:
     """Read the cropped digits of SVHN, ``train_32x32.mat`` and ``test_32x32.mat``."""
-    from scipy.io import loadmat
-
     arrays: dict[str, Array] = {}
     for split in ("train", "test"):
         path = _one_of(folder, f"{split}_32x32.mat")
-        try:
-            content = loadmat(path, variable_names=["X", "y"])
-            x, y = np.asarray(content["X"]), np.asarray(content["y"]).reshape(-1)
-        except KeyError as error:
-            raise DataError(f"{path}: the array {error} is missing.") from error
-        # The parser meets damage as struct, zlib, value, type and its own errors.
-        except Exception as error:
-            raise DataError(f"{path}: not a readable MATLAB file ({error}).") from error
+        content = read_apart("matlab", _content(path), path)
+        x, y = content["X"], content["y"].reshape(-1)
         if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3):
             raise DataError(
                 f"{path}: X is {x.dtype} with shape {x.shape}; it must be uint8, 32×32×3×samples."
@@ -129,10 +125,12 @@ def read_usps(folder: Path) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for split, stem in (("train", "usps"), ("test", "usps.t")):
         path = _one_of(folder, stem, ".bz2")
+        content = _content(path)
+        # A row of two bytes becomes 256 numbers.
+        check_announced(path, 256 * 8 * (content.count(b"\n") + 1), 8 * len(content))
         try:
-            features, y = load_svmlight_file(str(path), n_features=256, zero_based=False)
-        # A cut archive is an EOFError, damaged text a ValueError, a foreign file an OSError.
-        except (EOFError, ValueError, OSError) as error:
+            features, y = load_svmlight_file(io.BytesIO(content), n_features=256, zero_based=False)
+        except (ValueError, OverflowError) as error:
             raise DataError(f"{path}: not readable as libsvm text ({error}).") from error
         x = features.toarray()
         _check_labels(path, y, 1, 10)
@@ -199,15 +197,26 @@ def _one_of(folder: Path, name: str, packed: str = "") -> Path:
     raise DataError(f"{folder}: there is no file {' or '.join(names)}.")
 
 
-def _read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """Read an idx file: 0, 0, type (8 is uint8), number of dimensions; their sizes; the values."""
+def _content(path: Path) -> bytes:
+    """Return what a file holds, unpacked if it is packed.
+
+    Raises:
+        DataError: It cannot be read, or unpacks to more than it may.
+    """
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        packed = path.stat().st_size
+        return unpacked(path, lambda: opened(path, "rb"), packed=packed)
+    except DataError:
+        raise
     # A cut archive is an EOFError, a damaged one a zlib error or an OSError.
     except Exception as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from error
+
+
+def _read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
+    """Read an idx file: 0, 0, type (8 is uint8), number of dimensions; their sizes; the values."""
+    content = _content(path)
     magic = bytes([0, 0, 8, dimensions])
     if content[:4] != magic:
         raise DataError(

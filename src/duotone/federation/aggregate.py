@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from duotone.errors import TrainingError
+from duotone.federation.robust import Rule, assumed_hostile, combined, shortage
 from duotone.types import ClientUpdate, Params, ServerState
+
+
+def aggregated(
+    updates: Sequence[ClientUpdate], sent: Params, rule: Rule, share: float
+) -> dict[str, Tensor]:
+    """Make one version of the shared part out of many.
+
+    Args:
+        updates: The versions.
+        sent: The shared part they started from.
+        rule: How; see :mod:`duotone.federation.robust`. The mean alone minds the weights.
+        share: Which share of the clients may be hostile; the mean bears none.
+
+    Raises:
+        TrainingError: There are too few clients to bear that share.
+    """
+    if rule == "mean":
+        return weighted_mean(updates)
+    if short := shortage(rule, len(updates), share):
+        raise TrainingError(f"{short}; draw more with --sampled, or lower hostile.")
+    return _robust(updates, sent, rule, assumed_hostile(len(updates), share))
+
+
+def _robust(
+    updates: Sequence[ClientUpdate], sent: Params, rule: Rule, hostile: int
+) -> dict[str, Tensor]:
+    """Combine all floating-point tensors as one vector per client; of integers, take the median."""
+    first = updates[0].shared
+    names = [name for name, tensor in first.items() if tensor.is_floating_point()]
+    result = {
+        name: torch.stack([update.shared[name] for update in updates]).median(0).values
+        for name in first.keys() - set(names)
+    }
+    if names:
+        vectors = torch.stack([as_vector(update.shared, names) for update in updates])
+        flat = combined(rule, vectors, as_vector(sent, names), hostile)
+        parts = torch.split(flat, [first[name].numel() for name in names])
+        for name, part in zip(names, parts, strict=True):
+            result[name] = part.reshape(first[name].shape).to(first[name].dtype)
+    return {name: result[name] for name in first}
+
+
+def as_vector(params: Params, names: Iterable[str]) -> Tensor:
+    """Return some tensors as one long float64 vector."""
+    return torch.cat([params[name].flatten().double() for name in names])
 
 
 def weighted_mean(updates: Sequence[ClientUpdate]) -> dict[str, Tensor]:

@@ -46,6 +46,11 @@ class AnswerLog:
             return
         if good == 0:
             self.raise_common()
+        if not self.refused:
+            raise TrainingError(
+                f"Round {round}: {good} members are left to be asked, and a round needs {quorum}; "
+                "the others were refused too often and are set aside. Raise set_aside."
+            )
         client, reason = min(self.refused.items())
         asked = good + len(self.refused)
         how_many = "nobody" if good == 0 else f"only {good}"

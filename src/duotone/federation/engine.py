@@ -12,14 +12,16 @@ import torch
 
 from duotone.errors import ConfigError
 from duotone.federation.answers import AnswerLog, answers
+from duotone.federation.attacks import Attack, Training
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
 from duotone.federation.protocols import Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
+from duotone.federation.watch import Refusals, Standing, standings
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
-from duotone.types import ClientState, ClientUpdate, Params, RoundInfo, ServerState
+from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
 
 
 class ClientStates(Protocol):
@@ -75,6 +77,8 @@ class RoundResult:
         sent_bytes: Bytes of the shared part each sampled client received.
         collected: Statistics that members sent when the round was over, in the order of asking.
         dropped: Client to reason, for updates that count though something was taken out of them.
+        standings: How each update compares with the rest, if that was asked for.
+        set_aside: Who was refused too often and is not asked any more.
     """
 
     info: RoundInfo
@@ -84,20 +88,41 @@ class RoundResult:
     sent_bytes: int
     collected: tuple[ClientUpdate, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    set_aside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Train a client for a round."""
+    """Train a client for a round; a hostile one sends what its attack makes of that."""
 
     server: ServerState
     info: RoundInfo
+    attack: Attack | None = None
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
     ) -> tuple[ClientUpdate, ClientState]:
         """Return what leaves the client and what stays."""
         data = population.data(task.client).to(method.device)
+        if self.attack is None or task.client not in self.attack.hostile:
+            return self.trained(method, task, data)
+        update, state = self.trained(method, task, self.attack.poisoned(data))
+        first = replace(self.info, round=0)
+        begin = TrainJob(method.start(first), replace(self.info, round=1))
+        training = Training(
+            lambda data: self.trained(method, ClientTask(data.client, None), data)[0],
+            lambda client: population.data(client).to(method.device),
+            partial(method.sent, self.server),
+            partial(method.sent, begin.server),
+            lambda: begin.trained(method, ClientTask(task.client, None), data)[0],
+        )
+        return self.attack.hostile_update(update, training, self.info), state
+
+    def trained(
+        self, method: Method, task: ClientTask, data: ClientData
+    ) -> tuple[ClientUpdate, ClientState]:
+        """Return what honest training on some samples gives."""
         server = self.server.copied()  # a client may change its copy
         with client_randomness(self.info, task.client):
             state = member_state(method, server, task, self.info)
@@ -139,6 +164,10 @@ def federate(
     start: Start | None = None,
     max_norm: float | None = None,
     quorum: int = 1,
+    max_bytes: int | None = None,
+    attack: Attack | None = None,
+    refusals: Refusals | None = None,
+    watch: bool = False,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -153,6 +182,10 @@ def federate(
         start: Continue from here instead of from the beginning.
         max_norm: Refuse updates that moved further than this.
         quorum: How many good updates a round needs.
+        max_bytes: Refuse updates and statistics that are larger than this.
+        attack: Which members are hostile, and what they send.
+        refusals: Earlier refusals, and after how many a member is asked no more.
+        watch: Whether to compare the updates of a round with each other.
 
     Raises:
         TrainingError: A round had fewer.
@@ -164,9 +197,11 @@ def federate(
     before = before_first_round(clients, rounds=rounds, sampled=sampled, seed=seed)
     start = start or Start(0, method.start(before))
     server = start.server
+    refusals = refusals or Refusals()
     for round in range(start.round + 1, rounds + 1):
         info = replace(before, round=round)
-        chosen = sample_clients(members, sampled, info)
+        aside = refusals.aside()
+        chosen = [c for c in sample_clients(members, sampled, info) if c not in aside]
         order = largest_first(chosen, clients)
         tasks = (ClientTask(client, states.get(client)) for client in order)
         log = AnswerLog()
@@ -175,7 +210,7 @@ def federate(
         # More threads would only take the cores from the workers.
         with one_thread():
             extra = method.extra_form(server, info)
-            job = TrainJob(server, info)
+            job = TrainJob(server, info, attack)
             for client, reply in answers(backend, job, tasks, chosen, log):
                 screen = Screen(
                     client,
@@ -183,6 +218,7 @@ def federate(
                     partial(method.sent, server),
                     extra,
                     max_norm,
+                    max_bytes,
                 )
                 try:
                     update, state = _trained(reply)
@@ -199,14 +235,19 @@ def federate(
             log.require(quorum, len(updates), round)
             # Workers finish in any order; sums must not notice.
             updates.sort(key=lambda update: chosen.index(update.client))
+            compared = standings(updates, partial(method.sent, server)) if watch else {}
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
             if isinstance(method, Collects):
                 for asking in range(1, method.collects(info) + 1):
                     asked = replace(info, asking=asking)
-                    told = collect(method, server, clients, asked, states, backend, log)
+                    asks = [client for client in members if client not in aside]
+                    told = collect(
+                        method, server, clients, asked, states, backend, log, asks, max_bytes
+                    )
                     server = method.pool(server, told, asked)
                     collected += told
+        refusals.add(log.refused)
         yield RoundResult(
             info,
             server,
@@ -215,6 +256,8 @@ def federate(
             sent,
             tuple(collected),
             dict(sorted(log.dropped.items())),
+            compared,
+            refusals.aside(),
         )
 
 
@@ -237,15 +280,17 @@ def collect(
     states: ClientStates,
     backend: Backend,
     log: AnswerLog,
+    asks: Sequence[str] | None = None,
+    max_bytes: int | None = None,
 ) -> list[ClientUpdate]:
-    """Ask all members for statistics; return them in the members' order, refusals aside."""
-    members = clients.partition.members
+    """Ask members, by default all, for statistics; return them in their order, refusals aside."""
+    members = clients.partition.members if asks is None else asks
     tasks = (ClientTask(client, states.get(client)) for client in members)
     form = method.collected_form(server, info)
     collected: dict[str, ClientUpdate] = {}
     asking = AnswerLog()
     for client, reply in answers(backend, CollectJob(server, info), tasks, members, asking):
-        screen = Screen(client, len(clients.rows(client)), lambda _: {}, form)
+        screen = Screen(client, len(clients.rows(client)), lambda _: {}, form, max_bytes=max_bytes)
         try:
             collected[client] = screen.passed(reply).update
         except Refused as reason:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from duotone.errors import CheckpointError
-from duotone.files import read_regular
+from duotone.files import read_json_file
 
 FORMAT = 2
 _READABLE = (1, 2)  # the first had no selected round
@@ -90,7 +90,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.exists() and not state_files(folder):
         return Manifest()
     try:
-        content = json.loads(read_regular(path))
+        content = read_json_file(path)
         version = content.pop("format")
         if version not in _READABLE:
             raise CheckpointError(

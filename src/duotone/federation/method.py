@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from duotone.federation.aggregate import ServerAdam, weighted_mean
+from duotone.federation.aggregate import ServerAdam, aggregated
 from duotone.federation.local import train
 from duotone.federation.params import Parts, divided
 from duotone.federation.settings import MethodSettings
@@ -125,8 +125,8 @@ class Method(ABC):
     def server_update(
         self, server: ServerState, updates: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
-        """Return the server's next state: the weighted mean, or an Adam step towards it."""
-        mean = weighted_mean(updates)
+        """Return the server's next state: the mean or a robust one, or an Adam step towards it."""
+        mean = aggregated(updates, server.shared, self.config.aggregate, self.config.hostile)
         if self.config.server_optimizer == "adam":
             buffers = {name for name, _ in self.module(info.data).named_buffers()}
             return ServerAdam(lr=self.config.server_lr).step(server, mean, buffers)

@@ -53,6 +53,7 @@ class Screen:
         sent: Returns the shared tensors that an update started from; an honest one has their form.
         extra: The declared form of what is sent besides.
         max_norm: Largest allowed Euclidean distance from what was sent, if bounded.
+        max_bytes: Largest allowed size of all its tensors, if bounded.
     """
 
     client: str
@@ -60,6 +61,7 @@ class Screen:
     sent: Callable[[ClientUpdate], Params]
     extra: Forms = field(default_factory=dict)
     max_norm: float | None = None
+    max_bytes: int | None = None
 
     def passed(self, reply: Any) -> Screened:
         """Return what may be used of a reply.
@@ -85,6 +87,9 @@ class Screen:
             raise Refused("it names a model that was not sent")
         forms = {name: Form.of(tensor) for name, tensor in sent.items()}
         shared = matching(reply.shared, forms)
+        size = sum(t.numel() * t.element_size() for t in (*shared.values(), *extra.values()))
+        if self.max_bytes is not None and size > self.max_bytes:
+            raise Refused(f"it has {size:,} bytes, more than the allowed {self.max_bytes:,}")
         if self.max_norm is not None:
             norm = distance(shared, sent)
             if norm > self.max_norm:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from duotone.config import Settings
+from duotone.federation.robust import Rule
 
 
 class MethodSettings(Settings):
@@ -32,6 +33,10 @@ class MethodSettings(Settings):
     """What the server does with the mean of the updates: take it, or step towards it by Adam."""
     server_lr: float = Field(0.01, gt=0)
     """Learning rate of the server's Adam."""
+    aggregate: Rule = "mean"
+    """How updates become one: the weighted mean, or a rule that bears hostile clients."""
+    hostile: float = Field(0.2, ge=0, lt=0.5)
+    """Share of hostile clients that a robust rule assumes; the mean bears none."""
     head: str | None = None
     """Name of the model's last layer, whose input counts as the features; found if not given."""
 

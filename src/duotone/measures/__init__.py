@@ -29,6 +29,7 @@ MEASURES = Registry(
         "generation": "duotone.measures.generation:Generation",
         "restyling": "duotone.measures.restyling:Restyling",
         "maps": "duotone.measures.maps:Maps",
+        "refusals": "duotone.measures.refusals:RefusalsFound",
         "traffic": "duotone.measures.traffic:Traffic",
     },
 )

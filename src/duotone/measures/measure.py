@@ -87,6 +87,7 @@ class Scene:
         backend: Where clients are computed.
         config: The settings of the run.
         metrics: The tidy table of what was measured round by round.
+        refused: Of members that were refused: how often, when and why the last time.
     """
 
     method: Method
@@ -97,6 +98,7 @@ class Scene:
     backend: Backend
     config: RunConfig
     metrics: pl.DataFrame
+    refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
-from duotone.partition.scheme import CountedSettings, Scheme, Share
+from duotone.partition.scheme import MOST, CountedSettings, Scheme, Share
 from duotone.partition.shares import (
     Who,
     deal_classes,
@@ -27,10 +27,10 @@ class GroupSettings(CountedSettings):
     alpha: float = Field(default=0.3, gt=0, allow_inf_nan=False)
     """Concentration: 100 makes the groups nearly alike, 0.1 gives them only a few classes each."""
 
-    groups: int = Field(default=10, ge=1)
+    groups: int = Field(default=10, ge=1, le=MOST)
     """Number of groups (fewer clients: one each); clients are spread over them evenly."""
 
-    newcomer_groups: int = Field(default=2, ge=0)
+    newcomer_groups: int = Field(default=2, ge=0, le=MOST)
     """How many of the groups, the last ones, consist of newcomers; by default a fifth."""
 
     @model_validator(mode="before")

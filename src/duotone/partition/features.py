@@ -10,7 +10,7 @@ from pydantic import Field
 from duotone.data.dataset import Dataset, is_known
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
-from duotone.partition.scheme import PartitionSettings, Scheme, Share
+from duotone.partition.scheme import MOST, PartitionSettings, Scheme, Share
 from duotone.partition.shares import Who, deal_evenly, nobody, shares_of
 from duotone.registry import did_you_mean
 from duotone.types import Role
@@ -25,13 +25,13 @@ def human_key(name: str) -> list[str | int]:
 class DomainSettings(PartitionSettings):
     """Settings of the ``domains`` scheme."""
 
-    per_domain: int = Field(default=9, ge=1)
+    per_domain: int = Field(default=9, ge=1, le=MOST)
     """Clients per domain, newcomers included."""
 
-    newcomers: int = Field(default=1, ge=0)
+    newcomers: int = Field(default=1, ge=0, le=MOST)
     """How many clients of each domain, the last ones, are newcomers."""
 
-    mixed: int = Field(default=0, ge=0)
+    mixed: int = Field(default=0, ge=0, le=MOST)
     """Additional newcomers that hold equally many samples of every domain."""
 
     members: list[str] | None = None

@@ -9,7 +9,7 @@ from pydantic import Field
 from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
-from duotone.partition.scheme import HeldOutSettings, Scheme, Share
+from duotone.partition.scheme import MOST, HeldOutSettings, Scheme, Share
 from duotone.partition.shares import (
     count_members,
     deal_classes,
@@ -73,7 +73,7 @@ class Dirichlet(Scheme[DirichletSettings]):
 class PathologicalSettings(HeldOutSettings):
     """Settings of the ``pathological`` scheme."""
 
-    classes_per_client: int = Field(default=2, ge=1)
+    classes_per_client: int = Field(default=2, ge=1, le=MOST)
     """How many classes each client holds."""
 
 

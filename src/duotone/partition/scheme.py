@@ -45,25 +45,29 @@ class Share(NamedTuple):
     test: Rows
 
 
+MOST = 1_000_000
+"""No partition has more clients, groups or samples per client; more would only fill the memory."""
+
+
 class PartitionSettings(Settings):
     """Settings that every scheme has."""
 
-    clients: int | None = Field(default=None, ge=1)
+    clients: int | None = Field(default=None, ge=1, le=MOST)
     """Number of clients, members and newcomers together; not given: as many as the data says."""
 
     validation: float = Field(default=0.1, ge=0, le=0.9)
     """Share of a client's training samples that is kept as its validation set."""
 
-    max_train: int | None = Field(default=None, ge=1)
+    max_train: int | None = Field(default=None, ge=1, le=MOST)
     """At most this many training samples per client, chosen at random; the rest is not used."""
 
-    max_test: int | None = Field(default=None, ge=1)
+    max_test: int | None = Field(default=None, ge=1, le=MOST)
     """At most this many test samples per client, chosen at random; the rest is not used."""
 
-    min_train: int = Field(default=10, ge=1)
+    min_train: int = Field(default=10, ge=1, le=MOST)
     """Fewest training samples a client may have, validation samples included."""
 
-    min_test: int = Field(default=1, ge=0)
+    min_test: int = Field(default=1, ge=0, le=MOST)
     """Fewest test samples a client may have."""
 
     @model_validator(mode="after")
@@ -81,14 +85,14 @@ class PartitionSettings(Settings):
 class CountedSettings(PartitionSettings):
     """Settings of the schemes that make any number of clients."""
 
-    clients: int = Field(default=50, ge=1)
+    clients: int = Field(default=50, ge=1, le=MOST)
     """Number of clients, members and newcomers together."""
 
 
 class HeldOutSettings(CountedSettings):
     """Settings of the schemes whose newcomers are single clients."""
 
-    newcomers: int = Field(default=0, ge=0)
+    newcomers: int = Field(default=0, ge=0, le=MOST)
     """How many of the clients, the last ones, are newcomers."""
 
 

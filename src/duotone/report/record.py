@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotone.errors import RunError
+from duotone.files import read_json_file
 from duotone.measures import all_measures
 from duotone.measures.accuracy import last_values
 from duotone.measures.measure import Record
@@ -106,7 +106,7 @@ def stored_pictures(folder: Path) -> list[StoredPicture]:
     if not path.exists():
         return []
     try:
-        entries = json.loads(path.read_bytes())
+        entries = read_json_file(path)
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
     if not isinstance(entries, list):

@@ -18,11 +18,11 @@ from duotone.federation.engine import (
     RoundResult,
     Start,
     federate,
-    size_in_bytes,
 )
 from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore, Shelf
+from duotone.federation.watch import Refusals
 from duotone.measures import all_measures
 from duotone.measures.accuracy import (
     best_validation,
@@ -32,13 +32,14 @@ from duotone.measures.accuracy import (
 )
 from duotone.measures.evaluation import choose_clients, evaluate
 from duotone.measures.measure import Row, Scene
-from duotone.measures.metrics import DIRECTIONS, headline
+from duotone.measures.metrics import headline
 from duotone.measures.score import Key, Score, scores_json
 from duotone.measures.sheet import Sheet
 from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
+from duotone.runs.round_rows import counted, counts_of, training_rows
 from duotone.runs.served import keep_served
 from duotone.runs.stopping import stop_requests
 
@@ -124,6 +125,9 @@ class _Execution:
         self.clients = choose_clients(
             plan.population.partition, plan.config.evaluate_clients, plan.config.seed
         )
+        if plan.attack is not None:  # scores are those of the honest clients alone
+            self.clients = plan.attack.honest(self.clients)
+        self.refused = store.last.notes.get("refused", {})
         self.crc = folder.cut_metrics(store.last.notes.get("metrics_bytes", 0))
         self.scores: dict[str, float] = dict(store.last.notes.get("scores", {}))
         self.best = best_validation(folder.metrics())
@@ -165,6 +169,10 @@ class _Execution:
                 start=Start(done, store.last.server()) if done else None,
                 max_norm=config.max_norm,
                 quorum=config.quorum,
+                max_bytes=config.max_bytes,
+                attack=self.plan.attack,
+                refusals=Refusals(config.set_aside, Counter(counts_of(self.refused))),
+                watch=self.plan.is_watched,
             ):
                 self._commit(result, backend, shelf)
                 if stop_requested() and result.info.round < config.rounds:
@@ -180,9 +188,12 @@ class _Execution:
         assert config.rounds is not None
         for client, reason in result.refused.items():
             self.say(f"Round {number}: client {client!r} was left out: {reason}.")
+        self.refused = counted(self.refused, result)
+        for client in sorted(result.set_aside & result.refused.keys()):
+            self.say(f"Round {number}: client {client!r} is set aside: it was refused too often.")
         for client, reason in result.dropped.items():
             self.say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
-        rows = _training_rows(result, self.plan)
+        rows = training_rows(result, self.plan.population.partition)
         is_best = False
         is_due = number % config.evaluate_every == 0 or number == config.rounds
         if is_due:
@@ -199,6 +210,8 @@ class _Execution:
         }
         if self.elected is not None:
             notes["election"] = self.elected.as_json()
+        if self.refused:
+            notes["refused"] = self.refused
         self.store.commit(number, result.server, notes, selects=is_best)
         self.folder.log(f"round {number} committed {self.scores if is_due else ''}")
         for observer in self.observers:
@@ -225,7 +238,6 @@ class _Execution:
 
     def _scene(self, serving: Serving, clients: Sequence[str], backend: Backend) -> Scene:
         plan = self.plan
-        metrics = self.folder.metrics()
         return Scene(
             plan.method,
             plan.population,
@@ -234,7 +246,8 @@ class _Execution:
             self.store,
             backend,
             plan.config,
-            metrics,
+            self.folder.metrics(),
+            self.store.last.notes.get("refused", {}),
         )
 
     def _finish(self, backend: Backend, shelf: Shelf) -> None:
@@ -280,42 +293,3 @@ class _Execution:
     def _warnings(self) -> list[str]:
         method = self.plan.method
         return method.warnings(self.store.last.server()) if isinstance(method, Warns) else []
-
-
-def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
-    """Return what training itself says, and the ledger: what left each client, and what came."""
-    facts = [
-        (
-            update.client,
-            {
-                **{name: value for name, value in update.metrics.items() if _is_own(name)},
-                "bytes_down": result.sent_bytes,
-                "bytes_up": size_in_bytes(update.shared) + size_in_bytes(update.extra),
-            },
-        )
-        for update in result.updates
-    ]
-    collected: Counter[str] = Counter()
-    for update in result.collected:
-        collected[update.client] += size_in_bytes(update.extra)
-    facts += [(client, {"bytes_collected": size}) for client, size in collected.items()]
-    partition = plan.population.partition
-    return [
-        Row(
-            result.info.round,
-            client,
-            partition[client].group,
-            partition[client].role,
-            "shared",
-            name,
-            value,
-        )
-        for client, found in facts
-        for name, value in sorted(found.items())
-    ]
-
-
-def _is_own(metric: str) -> bool:
-    """Say whether a client may call a number so: what evaluation measures is not its to say."""
-    taken = [f"{start}{name}" for name in DIRECTIONS for start in ("", "val_")]
-    return metric not in taken and not metric.startswith(tuple(f"{name}@" for name in taken))

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from duotone.errors import ConfigError, MissingExtraError, RunError
 from duotone.federation.method import Method
 from duotone.federation.params import stored
-from duotone.files import disk_errors, read_regular, write_atomically
+from duotone.files import disk_errors, read_json_file, read_regular, write_atomically
 from duotone.runs.card import card
 from duotone.runs.client import Client, ClientFacts
 from duotone.runs.draft import OBJECT
@@ -94,7 +94,7 @@ def load_client(
     if not path.is_file():
         raise RunError(f"{place} is not the folder of an exported client: it lacks client.json.")
     try:
-        content = json.loads(read_regular(path))
+        content = read_json_file(path)
         version, name, crc = (content.pop(key) for key in ("format", "file", "crc"))
         facts = _Facts.validate_python(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

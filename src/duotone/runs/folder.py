@@ -33,7 +33,7 @@ from typing import Any
 import polars as pl
 from filelock import FileLock, Timeout
 
-from duotone.config import RunConfig, flat, read_toml, validated, write_toml
+from duotone.config import NAME_OF_TABLE, RunConfig, flat, read_toml, validated, write_toml
 from duotone.data.preparing import Preparation
 from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
@@ -152,7 +152,11 @@ class RunFolder(ResultFiles):
         """Return the resolved configuration."""
         try:
             values = read_toml(self.path / "config.toml")
-            return validated(RunConfig, values, owner="the run")
+            config = validated(RunConfig, values, owner="the run")
+            for table, name in NAME_OF_TABLE.items():
+                if not isinstance(getattr(config, table).get(name), str):
+                    raise ConfigError(f"{table}.{name} is missing.")
+            return config
         except ConfigError as error:
             raise RunError(f"{self.path / 'config.toml'} is damaged: {error}") from error
 
@@ -301,7 +305,8 @@ class RunFolder(ResultFiles):
         try:
             return pl.read_csv(content, schema=COLUMNS)
         except pl.exceptions.PolarsError as error:
-            raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"{path} is damaged and cannot be read: {reason}.") from error
 
     def log(self, line: str) -> None:
         """Add a line to ``log.txt``."""

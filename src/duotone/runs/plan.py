@@ -16,9 +16,11 @@ from torch import nn
 from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, Problems, own_frame
+from duotone.federation.attacks import Attack, attack_of
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.method import Method, Part
 from duotone.federation.personalise import Way, Wish, rules_with, ways
+from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.networks import MODELS
@@ -41,6 +43,7 @@ class Plan:
         population: Every client's samples.
         rule: What newcomers start from.
         ways: How models may be adjusted to a client's inputs.
+        attack: Which members are hostile, and what they do; ``None`` if all are honest.
     """
 
     config: RunConfig
@@ -48,6 +51,13 @@ class Plan:
     population: Population
     rule: NewcomerRule
     ways: tuple[Way, ...]
+    attack: Attack | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether updates are compared with each other: where anything guards against them."""
+        is_robust = self.method.config.aggregate != "mean"
+        return any((self.attack, self.config.max_norm, self.config.set_aside, is_robust))
 
 
 def plan_run(
@@ -85,6 +95,12 @@ def plan_run(
     population = draft.population(problems)
     method: Any = None
     chosen: Any = None
+    attack: Attack | None = None
+    if population is not None:
+        members = population.partition.members
+        attack = problems.checked(lambda: attack_of(base.attack, members, base.seed))
+        drawn = base.sampled or min(10, len(members))
+        problems.checked(partial(_check_aggregate, settings, drawn))
     if population is not None and settings is not None and is_usable:
         population.labelled, population.keeps_unlabelled = base.labels, method_class.uses_unlabelled
         used, name = _model_and_name(method_class, model, base.model, population.info)
@@ -106,7 +122,7 @@ def plan_run(
     )
     rules = rules_with(base.personalise, method_class.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    return Plan(config, method, population, rule, chosen)
+    return Plan(config, method, population, rule, chosen, attack)
 
 
 def _method_and_settings(
@@ -205,6 +221,11 @@ def _check_rule(
             f"The method {method_class.name!r} cannot serve newcomers {rule}; it can do {can}. "
             "Set newcomers accordingly, or leave it at auto."
         )
+
+
+def _check_aggregate(settings: MethodSettings | None, drawn: int) -> None:
+    if settings and (short := shortage(settings.aggregate, drawn, settings.hostile)):
+        raise ConfigError(f"{short}; draw more with --sampled, or lower hostile.")
 
 
 def _check_own(own: str, asked: Model | str | None) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 from PIL import Image
 
 from duotone.data.dataset import Array
+from duotone.data.limits import check_npz, check_text
 from duotone.errors import RunError
-from duotone.files import disk_errors, write_atomically
+from duotone.files import disk_errors, read_json_file, write_atomically
 from duotone.measures.sheet import Images, Sheet
 
 
@@ -91,8 +92,13 @@ class ResultFiles:
         if not path.exists():
             raise RunError(f"{self.path} holds no latents: the run has not finished, or latents=0.")
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return dict(arrays)
+            with path.open("rb") as file:
+                check_npz(path, file, lambda name: True)
+                with np.load(file, allow_pickle=False) as archive:
+                    arrays = dict(archive)
+            for name, array in arrays.items():
+                check_text(path, name, array)
+            return arrays
         except Exception as error:  # zipfile and NumPy fail on damaged files in a dozen ways
             raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
 
@@ -110,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any]:
         RunError: The file is missing or damaged.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json_file(path.resolve())
     except (OSError, ValueError) as error:
         raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
     if not isinstance(content, dict):

@@ -33,7 +33,14 @@ from duotone.federation.method import Method
 from duotone.federation.params import stored, unpacked
 from duotone.federation.serving import Serving, by_client
 from duotone.federation.store import CommittedRound, FolderStore, Shelf, file_stem
-from duotone.files import disk_errors, read_regular, refuse_links, write_atomically, write_durably
+from duotone.files import (
+    disk_errors,
+    read_json_file,
+    read_regular,
+    refuse_links,
+    write_atomically,
+    write_durably,
+)
 from duotone.partition.partition import Population
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_serving
@@ -246,7 +253,7 @@ def read_index(run: Path) -> Index | None:
     if not path.exists():
         return None
     try:
-        content = json.loads(read_regular(path))
+        content = read_json_file(path)
         if content.pop("format") != FORMAT:
             raise CheckpointError(
                 f"{path} was written by another version of duotone; open it with that version."

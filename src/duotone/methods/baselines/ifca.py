@@ -41,6 +41,7 @@ from torch.nn import functional
 from duotone.federation.local import mean_loss, train
 from duotone.federation.method import Method
 from duotone.federation.params import packed, unpacked
+from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
 from duotone.seeding import derive
 from duotone.types import (
@@ -57,7 +58,7 @@ from duotone.types import (
 class IFCAConfig(MethodSettings):
     """Settings of IFCA."""
 
-    groups: int = Field(4, ge=1)
+    groups: int = Field(4, ge=1, le=1000)
     """Number of shared models, k; 1 is FedAvg."""
     warm_rounds: int = Field(5, ge=0)
     """Rounds as one group before the split; 0 starts each group at random instead (paper)."""
@@ -122,11 +123,13 @@ class IFCA(Method):
             ]
             chosen = split_by_direction(torch.stack(moves), self.config.groups, info)
         shared, extra = dict(server.shared), dict(server.extra)
+        rule = self.config.aggregate
         for group in range(self.config.groups):
             of_group = [u for u, choice in zip(updates, chosen, strict=True) if choice == group]
             if info.round < self.config.warm_rounds:
                 of_group = updates
-            if of_group:
+            # Among too few, nobody can tell the hostile ones: such a group keeps its model.
+            if of_group and not shortage(rule, len(of_group), self.config.hostile):
                 old = ServerState(*(unpacked(p, str(group)) for p in (server.shared, server.extra)))
                 new = super().server_update(old, of_group, info)
                 shared |= packed(new.shared, str(group))
