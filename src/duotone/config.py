@@ -74,7 +74,9 @@ class RunConfig(Settings):
     """Refuse updates that moved further than this; by default no bound."""
     quorum: int = Field(1, ge=1)
     """Members whose updates a round needs; with fewer the run stops."""
-    backend: Literal["auto", "serial", "processes"] = "auto"
+    level: Literal["scores", "codes", "simulation"] = "simulation"
+    """What the server may learn of single clients: scores, codes of samples too, or everything."""
+    backend: Literal["auto", "serial", "processes", "flower"] = "auto"
     """Where clients are computed; all give the same results."""
     workers: int | None = Field(None, ge=1)
     """Worker processes; by default one per core."""

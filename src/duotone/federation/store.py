@@ -36,6 +36,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from duotone.errors import CheckpointError
+from duotone.federation.backends.codec import stays
 from duotone.federation.manifest import (
     Manifest,
     Snapshot,
@@ -249,6 +250,7 @@ def read_state(
         raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
 
 
+@stays
 @dataclass(frozen=True, slots=True)
 class Shelf:
     """Client states that were costly to compute and are needed more than once.

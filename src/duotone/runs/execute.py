@@ -23,6 +23,7 @@ from duotone.federation.engine import (
     federate,
     size_in_bytes,
 )
+from duotone.federation.levels import is_within
 from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore, Shelf
@@ -141,6 +142,7 @@ def _train(
 
     with make_backend(plan.method, population, config, say) as backend, folder.scratch() as scratch:
         shelf = Shelf(scratch)
+        backend.ledger.remember(folder.cut_ledger(done))
         for result in federate(
             plan.method,
             population,
@@ -173,13 +175,15 @@ def _train(
                         for observer in observers:
                             observer.message(f"After round {number} {elected.said}.")
                 found = evaluate(serving, clients, population, store, backend)
-                if isinstance(plan.method, Generates) and population.info.is_image:
+                draws = isinstance(plan.method, Generates) and population.info.is_image
+                if draws and config.level == "simulation":
                     scene = _scene(folder, plan, serving, clients, store, backend)
                     folder.write_samples(sample_tiles(scene), (0, 1))
                 scores = {str(key): value for key, value in headline_scores(found).items()}
                 best, is_best = selection(found, number, best)
                 rows += found
             size, crc = folder.append_metrics(rows, crc)
+            folder.append_ledger(backend.ledger.lines(number))
             notes = {
                 "config": store.last.notes["config"],
                 "metrics_bytes": size,
@@ -242,7 +246,7 @@ def _finish(
     scores: dict[Key, Score] = {}
     sheets: list[Sheet] = []
     for measure in all_measures():
-        if not measure.applies(scene):
+        if not (is_within(measure, plan.config.level) and measure.applies(scene)):
             continue
         found = measure.measure(scene)
         scores.update(found.scores)
@@ -253,7 +257,9 @@ def _finish(
         if found.arrays is not None:
             folder.write_latents(found.arrays)
     folder.write_sheets(sheets)
-    keep_served(folder, plan, store, backend, shelf)
+    if plan.config.level == "simulation":
+        keep_served(folder, plan, store, backend, shelf)
+    folder.write_table("ledger", backend.ledger.table())
     folder.write_summary(
         {
             "scores": scores_json(scores),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 
 from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
-from duotone.errors import ConfigError, DuotoneError, Problems, own_frame
+from duotone.errors import ConfigError, DuotoneError, MissingExtraError, Problems, own_frame
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.method import Method, Part
 from duotone.federation.personalise import Way, Wish, rules_with, ways
@@ -77,6 +78,7 @@ def plan_run(
     given = values["method"].pop("name", None)
     method_class, settings = _method_and_settings(given, values["method"], problems)
     device = problems.checked(lambda: _device(base.device))
+    problems.checked(lambda: _check_backend(base.backend))
     model, is_usable = _given_model(method_class, model, base.model, problems)
     if settings is not None and base.newcomers != "auto":
         problems.checked(
@@ -266,6 +268,14 @@ def _path(thing: Callable[..., Any]) -> str:
     except (ImportError, AttributeError, ValueError):
         is_importable = False
     return name if is_importable and module != "__main__" else OBJECT + name.partition(":")[2]
+
+
+def _check_backend(wanted: str) -> None:
+    if wanted == "flower" and find_spec("flwr") is None:
+        raise MissingExtraError(
+            "backend = 'flower' needs Flower, which is not installed; install it: pip install "
+            "'duotone[flower]'"
+        )
 
 
 def _device(wanted: str) -> str:

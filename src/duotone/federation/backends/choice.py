@@ -26,13 +26,17 @@ def make_backend(
         say: Told in one line what the user should know, such as that a client was left out.
     """
     backend = _backend(method, population, config, say)
-    backend.say = say
+    backend.say, backend.level = say, config.level
     return backend
 
 
 def _backend(
     method: Method, population: Population, config: RunConfig, say: Callable[[str], None]
 ) -> Backend:
+    if config.backend == "flower":
+        from duotone.federation.backends.flower import OneMachineFlower  # needs an extra
+
+        return OneMachineFlower(method, population)
     workers = config.workers or available_cores()
     if config.backend == "serial" or method.device != "cpu":
         return Serial(method, population)
