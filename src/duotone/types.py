@@ -163,6 +163,10 @@ class FarState(ClientState):
     def __bool__(self) -> bool:
         return True
 
+    def copied(self) -> ClientState:
+        """Return the same: there is nothing here to be changed."""
+        return self
+
 
 def _copied(params: Params) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in params.items()}

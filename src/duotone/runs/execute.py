@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -44,6 +41,7 @@ from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
 from duotone.runs.served import keep_served
+from duotone.runs.stopping import stop_requests
 from duotone.types import ServerState
 
 
@@ -84,8 +82,19 @@ class Interrupted(KeyboardInterrupt):
     """The user stopped the run; the last committed round is safe."""
 
 
-def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()) -> None:
+def execute(
+    folder: RunFolder,
+    plan: Plan,
+    observers: Sequence[RunObserver] = (),
+    backend: Backend | None = None,
+) -> None:
     """Bring a run to its end, from wherever it stands.
+
+    Args:
+        folder: The run.
+        plan: What it does.
+        observers: Told what happens.
+        backend: Where clients are computed, if not where the configuration says.
 
     Raises:
         Interrupted: Ctrl-C was pressed; the round was finished and saved first.
@@ -98,7 +107,7 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
         outcome: dict[str, str] = {"status": "finished"}
         try:
             with stop_requests() as stop_requested, folder.writing() as store:
-                _train(folder, plan, store, observers, stop_requested)
+                _train(folder, plan, store, observers, stop_requested, backend)
         except KeyboardInterrupt:
             outcome = {"status": "interrupted"}
             raise
@@ -117,6 +126,7 @@ def _train(
     store: FolderStore,
     observers: Sequence[RunObserver],
     stop_requested: Callable[[], bool],
+    given: Backend | None,
 ) -> None:
     def say(line: str) -> None:
         folder.log(line)
@@ -140,7 +150,9 @@ def _train(
     if preparation is not None and preparation.remark and not done:
         say(preparation.remark)
 
-    with make_backend(plan.method, population, config, say) as backend, folder.scratch() as scratch:
+    backend = given or make_backend(plan.method, population, config, say)
+    backend.say, backend.level = say, config.level
+    with backend, folder.scratch() as scratch:
         shelf = Shelf(scratch)
         backend.ledger.remember(folder.cut_ledger(done))
         for result in federate(
@@ -316,39 +328,3 @@ def _training_rows(result: RoundResult, plan: Plan) -> list[Row]:
 def _is_own(metric: str) -> bool:
     """Say whether a client may call a number so: what evaluation measures is not its to say."""
     return metric.removeprefix("val_").partition("@")[0] not in DIRECTIONS
-
-
-class _StopRequest:
-    """A signal handler: the first signal is a request, a second one stops at once."""
-
-    def __init__(self) -> None:
-        self.is_made = False
-        self.outer: list[_StopRequest] = []
-
-    def __call__(self, number: int, frame: object) -> None:
-        if self.is_made:
-            raise KeyboardInterrupt
-        for request in (self, *self.outer):
-            request.is_made = True
-
-
-@contextmanager
-def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a request; a second one stops at once.
-
-    May be nested: a request within a run also reaches the study around it. Outside the main thread
-    Python delivers no signals, and nothing changes.
-    """
-    request = _StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: request.is_made
-        return
-    handled = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, request) for number in handled]
-    if isinstance(before[0], _StopRequest):
-        request.outer = [before[0], *before[0].outer]
-    try:
-        yield lambda: request.is_made
-    finally:
-        for number, handler in zip(handled, before, strict=True):
-            signal.signal(number, handler)

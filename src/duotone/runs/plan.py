@@ -57,6 +57,7 @@ def plan_run(
     data: Data | None = None,
     model: Model | None = None,
     problems: Problems | None = None,
+    population: Population | None = None,
 ) -> Plan:
     """Check a configuration as a whole and build what it describes.
 
@@ -65,6 +66,7 @@ def plan_run(
         data: A data set made in Python, instead of the one the configuration names.
         model: A model made in Python, likewise.
         problems: What is already known to be wrong, to be reported with the rest.
+        population: The clients, where they are known already and not made from data.
 
     Raises:
         ConfigError: Something is wrong; the message has all problems, with the settings and with
@@ -73,7 +75,7 @@ def plan_run(
     """
     problems = problems or Problems()
     values = with_tables(values)
-    draft = Draft(values, data, problems)
+    draft = Draft(values, data, problems, population)
     base = draft.base
     given = values["method"].pop("name", None)
     method_class, settings = _method_and_settings(given, values["method"], problems)
@@ -84,6 +86,7 @@ def plan_run(
         problems.checked(
             partial(_check_rule, method_class, settings, base.newcomers, base.personalise)
         )
+    is_made_here = data is None and population is None
     population = draft.population(problems)
     method: Any = None
     chosen: Any = None
@@ -99,7 +102,7 @@ def plan_run(
     assert draft.holding is not None
     config = base.model_copy(
         update={
-            "data": lasting_name(base.data) if data is None else f"{OBJECT}{draft.dataset.name}",
+            "data": lasting_name(base.data) if is_made_here else f"{OBJECT}{draft.dataset.name}",
             "rounds": base.rounds or method_class.rounds,
             "sampled": base.sampled or min(10, len(population.partition.members)),
             "method": {"name": _method_name(given), **settings.model_dump()},

@@ -20,8 +20,8 @@ from duotone.errors import DuotoneError, TrainingError
 from duotone.files import disk_errors
 from duotone.measures.metrics import DIRECTIONS, Direction
 from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
-from duotone.runs.execute import stop_requests
 from duotone.runs.result_tables import choice_text
+from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
 from duotone.types import ROLES

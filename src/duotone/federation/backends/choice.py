@@ -26,7 +26,7 @@ def make_backend(
         say: Told in one line what the user should know, such as that a client was left out.
     """
     backend = _backend(method, population, config, say)
-    backend.say, backend.level = say, config.level
+    backend.say = say
     return backend
 
 

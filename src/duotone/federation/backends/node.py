@@ -37,8 +37,8 @@ class HeldStates(Protocol):
         """Return the state of a round; none is kept for longer than it may be needed."""
         ...
 
-    def put(self, client: str, round: int, state: ClientState) -> None:
-        """Keep the newest state."""
+    def put(self, client: str, round: int, state: ClientState, accepted: int) -> None:
+        """Keep the newest state, and the one that the server has named; others may go."""
         ...
 
 
@@ -54,7 +54,7 @@ class HeldInMemory:
         kept = held.get(round)
         return None if kept is None else kept.copied()
 
-    def put(self, client: str, round: int, state: ClientState) -> None:
+    def put(self, client: str, round: int, state: ClientState, accepted: int) -> None:
         """Keep a state."""
         self.states.setdefault(client, {})[round] = state
 
@@ -148,7 +148,7 @@ class Node:
                     value, state = result.value
                     if check_state(state):
                         kept = job.info.round
-                        self.states.put(client, kept, state)
+                        self.states.put(client, kept, state, request.state)
                 text, arrays = packed(value)
         except Exception as error:  # a full disk, a message of another version, anything
             result = ClientResult(client, failure=Failure.of(error))
