@@ -17,16 +17,30 @@ from flwr.app import Context
 
 from duotone.data import load_dataset
 from duotone.errors import ClientError, ConfigError
+from duotone.federation.backends.codec import also_in
 from duotone.federation.backends.flower import client_app
 from duotone.federation.backends.node import Node
 from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.levels import LEVELS, Level
-from duotone.measures import all_measures
 from duotone.methods import METHODS
 from duotone.partition.build import own_population, resolve_settings
 from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
+from duotone.types import Role
 
+# Where jobs are, those of every round first: a node's process lives for one message, and loading all
+# measures would take longer than most answers.
+also_in(
+    "duotone.runs.flower_jobs",
+    "duotone.federation.election",
+    "duotone.measures.evaluation",
+    "duotone.measures.calibration",
+    "duotone.measures.codes",
+    "duotone.measures.concepts",
+    "duotone.measures.decoding",
+    "duotone.measures.drawing",
+    "duotone.measures.stylists",
+)
 _RUN_NAME = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -76,11 +90,10 @@ def make_node(settings: NodeSettings, words: RunWords) -> Node:
     """
     if not _RUN_NAME.fullmatch(words.run):  # it becomes the name of a folder
         raise ClientError(f"the run is called {words.run!r}")
-    all_measures()  # loads their modules: jobs must be known to be read
     name = words.method["name"]
     if name not in METHODS:  # anything else would be code that the server chose
         raise ClientError(f"this node knows no method {name!r}")
-    role = "newcomer" if settings.client in words.newcomers else "member"
+    role: Role = "newcomer" if settings.client in words.newcomers else "member"
     config = resolve_settings("natural", words.partition)
     dataset = load_dataset(settings.data)
     if dataset.columns is not None:

@@ -12,7 +12,7 @@ from duotone.federation.backends.codec import travels
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.partition.partition import SPLITS, Population
-from duotone.types import DataInfo
+from duotone.types import DataInfo, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class EnrolJob:
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
-    ) -> tuple[dict[str, int], DataInfo]:
+    ) -> tuple[dict[Split, int], DataInfo]:
         """Return the sizes of the splits, and the form."""
         sizes = {split: population.partition.size(task.client, split) for split in SPLITS}
         return sizes, population.info

@@ -114,7 +114,7 @@ def first_words(values: Mapping[str, Any], name: str) -> RunWords:
     if config.style != "none":
         raise ConfigError("style gives made looks to samples, which the server does not have.")
     partition = {key: value for key, value in values["partition"].items() if key != "scheme"}
-    newcomers = partition.pop("newcomers", [])
+    newcomers = partition.pop("newcomers", None) or []
     if not isinstance(newcomers, list):
         raise ConfigError("partition.newcomers must name the newcomers: ['east']")
     method = dict(values["method"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ _TRAVELLING: dict[str, type] = {
     kind.__name__: kind for kind in (ClientUpdate, DataInfo, RoundInfo, ServerState)
 }
 _STAYING: set[type] = set()
+_ROOMS: list[str] = []
 
 
 class Unsendable(TypeError):
@@ -35,6 +37,11 @@ def travels(kind: AnyType) -> AnyType:
     """Let a data class travel between server and clients, under its name."""
     _TRAVELLING[kind.__name__] = kind
     return kind
+
+
+def also_in(*modules: str) -> None:
+    """Name modules that hold more types; one is imported when a message needs it."""
+    _ROOMS.extend(modules)
 
 
 def stays(kind: AnyType) -> AnyType:
@@ -104,11 +111,19 @@ def _kept(array: np.ndarray[Any, Any], arrays: Arrays) -> str:
     return name
 
 
+def _known(name: str) -> type:
+    for module in _ROOMS:
+        if name in _TRAVELLING:
+            break
+        import_module(module)
+    return _TRAVELLING[name]
+
+
 def _value(plain: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     if not isinstance(plain, dict):
         return plain
     if "type" in plain:
-        kind = _TRAVELLING[plain["type"]]
+        kind = _known(plain["type"])
         return kind(**{name: _value(each, arrays) for name, each in plain["fields"].items()})
     (sort, inner), *more = plain.items()
     if more:
