@@ -102,8 +102,10 @@ class Hospitals:
 
     def submitting(self, *arguments):
         return subprocess.Popen(
-            [sys.executable, "-m", "duotone", "flower", "submit", *map(str, arguments)]
-            + ["--folder", "hospitals"],
+            [
+                *(sys.executable, "-m", "duotone", "flower", "submit"),
+                *(*map(str, arguments), "--folder", "hospitals"),
+            ],
             cwd=self.place,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -28,8 +28,8 @@ from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
 from duotone.types import Role
 
-# Where jobs are, those of every round first: a node's process lives for one message, and loading all
-# measures would take longer than most answers.
+# Where jobs are, those of every round first: a node's process lives for one message, and loading
+# all measures would take longer than most answers.
 also_in(
     "duotone.runs.flower_jobs",
     "duotone.federation.election",

@@ -35,6 +35,7 @@ from duotone.federation.backends.node import (
     Node,
     Reply,
     Request,
+    failed_reply,
     read_reply,
     result_of,
 )
@@ -240,8 +241,7 @@ def client_app(node_of: Callable[[Context, str], Node]) -> ClientApp:
             reply = node_of(context, run).answer(request)
         except Exception as error:  # data that is not there, settings of another version
             failure = Failure.of(error)
-            name = type(failure.error).__name__ if failure.error else ""
-            reply = Reply(request.client, request.token, failure=failure.reason, error=name)
+            reply = failed_reply(request.client, request.token, failure, "scores")
         return Message(reply_content(reply), reply_to=message)
 
     return app

@@ -8,6 +8,7 @@ a refused update, a crash or a resumed run need no further agreement.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from duotone.federation.screening import check_state
 from duotone.partition.partition import Population
 from duotone.types import ClientState, FarState
 
+_LOG = logging.getLogger("duotone.node")
 NO_STATE = 0
 """The round of a state that a client does not have yet."""
 
@@ -153,8 +155,7 @@ class Node:
         except Exception as error:  # a full disk, a message of another version, anything
             result = ClientResult(client, failure=Failure.of(error))
         if result.failure is not None:
-            name = type(result.failure.error).__name__ if result.failure.error else ""
-            return Reply(client, token, failure=result.failure.reason, error=name)
+            return failed_reply(client, token, result.failure, self.level)
         return Reply(client, token, text, arrays, kept=kept)
 
     def _state(self, request: Request) -> ClientState | None:
@@ -167,6 +168,21 @@ class Node:
                 "copy, or start the run anew"
             )
         return state
+
+
+def failed_reply(client: str, token: str, failure: Failure, level: Level) -> Reply:
+    """Return the reply of a client that failed.
+
+    What was raised on purpose says what is wrong. Any other error may quote a client's data, so
+    outside of simulations only its kind leaves; the rest goes to the node's log.
+    """
+    if failure.error is not None:
+        return Reply(client, token, failure=failure.reason, error=type(failure.error).__name__)
+    if level == "simulation":
+        return Reply(client, token, failure=failure.reason)
+    _LOG.error("client %r failed: %s\n%s", client, failure.reason, failure.details)
+    kind = failure.reason.partition(":")[0]
+    return Reply(client, token, failure=f"{kind} on its node, whose log says more")
 
 
 def result_of(reply: Reply, client: str, token: str, *, trained: int | None) -> ClientResult:
