@@ -79,7 +79,9 @@ class RunConfig(Settings):
     """Refusals after which a member is asked no more; by default it always is."""
     quorum: int = Field(1, ge=1)
     """Members whose updates a round needs; with fewer the run stops."""
-    backend: Literal["auto", "serial", "processes"] = "auto"
+    level: Literal["scores", "codes", "simulation"] = "simulation"
+    """What the server may learn of single clients: scores, codes of samples too, or everything."""
+    backend: Literal["auto", "serial", "processes", "flower"] = "auto"
     """Where clients are computed; all give the same results."""
     workers: int | None = Field(None, ge=1, le=1024)
     """Worker processes; by default one per core."""

@@ -10,6 +10,7 @@
     ├── RunError                a run folder that is missing, busy or foreign
     │   └── CheckpointError     a saved state that cannot be read back
     ├── ClientError             one client cannot be computed; the others go on without it
+    ├── DisclosureError         a question that would tell the server more than it may learn
     └── TrainingError           training cannot go on (too few clients sent a usable update)
 
 A message says what is wrong, what was given and what to do, in one line.
@@ -73,6 +74,10 @@ class CheckpointError(RunError):
 
 class ClientError(DuotoneError):
     """One client cannot be computed; it is left out, and the others go on."""
+
+
+class DisclosureError(DuotoneError):
+    """A question to clients whose answers would tell the server more than it may learn."""
 
 
 class TrainingError(DuotoneError):

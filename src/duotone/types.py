@@ -154,6 +154,20 @@ class ClientState:
         return ClientState(_copied(self.local), _copied(self.extra))
 
 
+@dataclass(frozen=True, slots=True)
+class FarState(ClientState):
+    """A state that stays with its client: known here only by the round in which it arose."""
+
+    round: int = 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def copied(self) -> ClientState:
+        """Return the same: there is nothing here to be changed."""
+        return self
+
+
 def _copied(params: Params) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in params.items()}
 

@@ -48,6 +48,13 @@ SeedsOption = Annotated[
     str | None,
     typer.Option(help="Repeat with these seeds, such as 0-2 or 0,3,5.", rich_help_panel=FEDERATION),
 ]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where clients are computed: auto, serial, processes, flower.",
+        rich_help_panel=FEDERATION,
+    ),
+]
 DeviceOption = Annotated[Device | None, typer.Option(rich_help_panel=FEDERATION)]
 OutOption = Annotated[
     Path | None,
@@ -70,6 +77,7 @@ def run(
     sampled: SampledOption = None,
     seed: SeedOption = None,
     seeds: SeedsOption = None,
+    backend: BackendOption = None,
     device: DeviceOption = None,
     assignments: SetOption = None,
     config: ConfigOption = None,
@@ -99,6 +107,7 @@ def run(
         "rounds": rounds,
         "sampled": sampled,
         "seed": seed,
+        "backend": backend,
         "device": device.value if device else None,
     }
     problems = Problems()

@@ -8,6 +8,7 @@ from typing import Any
 
 from duotone.errors import ClientError, TrainingError
 from duotone.federation.backends import Backend, ClientJob, ClientTask, Failure
+from duotone.federation.levels import check_level
 
 
 @dataclass(slots=True)
@@ -75,14 +76,20 @@ def answers(
 ) -> Iterator[tuple[str, Any]]:
     """Yield clients with their answers, as they come; write down who failed or gave none.
 
-    An answer is that of the client who was asked, whatever name stands in it.
+    An answer is that of the client who was asked, whatever name stands in it. It goes into the
+    backend's ledger.
+
+    Raises:
+        DisclosureError: The job asks for more than the server may learn.
     """
+    check_level(job, backend.level)
     waiting = set(asked)
     for result in backend.map_clients(job, tasks):
         if result.client not in waiting:  # nobody asked, or it has answered
             continue
         waiting.remove(result.client)
         if result.failure is None:
+            backend.ledger.enter(job, result.client, result.value)
             yield result.client, result.value
         else:
             log.failures.append(result.failure)

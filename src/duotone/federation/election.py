@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.codec import travels
 from duotone.federation.engine import ClientStates
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, Way
 from duotone.federation.serving import Serving, by_client
@@ -23,6 +25,7 @@ from duotone.partition.partition import Population
 _CLEAR = 2.0  # standard errors of the difference; guessing gains so much in one of forty votes
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class Ballot:
     """How a way fared on validation samples, against no change.
@@ -80,9 +83,13 @@ class Election:
         return cls(Personalisation(kept["way"], tuple(kept["shares"])), ballots)
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class CountJob:
     """Count a client's training labels."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "label counts"
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
@@ -92,9 +99,13 @@ class CountJob:
         return np.bincount(labels[labels >= 0], minlength=population.info.outputs)
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class VoteJob:
     """Compare ways to adjust a client's model on its validation samples."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "votes"
 
     serving: Serving
     options: Sequence[Personalisation]

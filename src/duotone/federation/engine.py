@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -14,7 +14,9 @@ from duotone.errors import ConfigError
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.attacks import Attack, Training
 from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.codec import travels
 from duotone.federation.backends.serial import Serial, one_thread
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.protocols import Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
@@ -92,9 +94,13 @@ class RoundResult:
     set_aside: frozenset[str] = frozenset()
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class TrainJob:
     """Train a client for a round; a hostile one sends what its attack makes of that."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "update"
 
     server: ServerState
     info: RoundInfo
@@ -129,9 +135,13 @@ class TrainJob:
             return method.client_update(server, state, data, self.info)
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class CollectJob:
     """Ask a member for its statistics."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "statistics"
 
     server: ServerState
     info: RoundInfo

@@ -31,12 +31,14 @@ class Snapshot:
         server: The file of the server's state.
         clients: Client to the file of its state, for clients that have one.
         notes: Small facts the run wants to be committed together with the round.
+        far: Client to the round of its state, for states that their clients keep themselves.
     """
 
     round: int = 0
     server: str = ""
     clients: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    far: Mapping[str, int] = field(default_factory=dict)
 
     def files(self) -> list[str]:
         """Return the names of the files it consists of."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from duotone.federation.backends.codec import travels
 from duotone.federation.local import refresh_statistics
 from duotone.federation.method import Method
 from duotone.federation.params import stored
@@ -33,6 +34,7 @@ _STEPS = 200
 _STILL = 1e-7
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class Personalisation:
     """How clients change a model before they use it.

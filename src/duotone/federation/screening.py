@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from duotone.types import ClientState, ClientUpdate, Form, Params
+from duotone.types import ClientState, ClientUpdate, FarState, Form, Params
 
 LARGEST = 1e18
 """No honest number is larger; squares of larger ones do not fit into float32."""
@@ -165,6 +165,8 @@ def check_state(state: Any) -> ClientState:
     Raises:
         Refused: It is not a state of named tensors.
     """
+    if isinstance(state, FarState):
+        return state
     if not isinstance(state, ClientState):
         raise Refused(f"its state is a {type(state).__name__}")
     for part in (state.local, state.extra):

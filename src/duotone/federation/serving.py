@@ -12,6 +12,7 @@ from torch import nn
 from duotone.errors import ClientError
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientJob, ClientTask
+from duotone.federation.backends.codec import travels
 from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
 from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, personalised
@@ -20,6 +21,7 @@ from duotone.partition.partition import Population
 from duotone.types import ClientData, ClientState, NewcomerRule, Params, RoundInfo, ServerState
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class Serving:
     """How a client gets the model it uses after a round.

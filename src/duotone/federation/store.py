@@ -25,7 +25,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +36,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from duotone.errors import CheckpointError
+from duotone.federation.backends.codec import stays
 from duotone.federation.manifest import (
     Manifest,
     Snapshot,
@@ -53,7 +54,7 @@ from duotone.files import (
     write_atomically,
     write_durably,
 )
-from duotone.types import ClientState, Params, ServerState
+from duotone.types import ClientState, FarState, Params, ServerState
 
 _PATIENCE_SECONDS = 5.0
 
@@ -84,6 +85,8 @@ class CommittedRound:
 
     def get(self, client: str) -> ClientState | None:
         """Return a client's state, or ``None`` if it has none."""
+        if client in self.snapshot.far:
+            return FarState(round=self.snapshot.far[client])
         name = self.snapshot.clients.get(client)
         return None if name is None else ClientState(*read_state(self.folder, name, self._files))
 
@@ -136,6 +139,7 @@ class FolderStore:
         self.manifest = read_manifest(folder)
         self._staged_files: dict[str, int] = {}
         self._staged_clients: dict[str, str] = {}
+        self._staged_far: dict[str, int] = {}
         self._unneeded: set[str] = set()
         self._clear()
 
@@ -152,13 +156,22 @@ class FolderStore:
 
     def get(self, client: str) -> ClientState | None:
         """Return a client's newest state, or ``None`` if it has none."""
+        far = {**self.manifest.last.far, **self._staged_far}
+        if client in far:
+            return FarState(round=far[client])
         name = self._staged_clients.get(client) or self.manifest.last.clients.get(client)
         if name is None:
             return None
         return ClientState(*read_state(self.folder, name, self._known()))
 
     def put(self, round: int, client: str, state: ClientState) -> None:
-        """Write a client's new state; it counts from the next commit on."""
+        """Write a client's new state; it counts from the next commit on.
+
+        A state that its client keeps is only named.
+        """
+        if isinstance(state, FarState):
+            self._staged_far[client] = state.round
+            return
         name = f"clients/{file_stem(client)}-{round:05d}.safetensors"
         self._write(name, state.local, state.extra)
         self._staged_clients[client] = name
@@ -178,15 +191,16 @@ class FolderStore:
         self._write(name, server.shared, server.extra)
         # Sorted, because workers finish in any order and equal rounds must give equal files.
         clients = dict(sorted({**self.manifest.last.clients, **self._staged_clients}.items()))
-        last = Snapshot(round, name, clients, dict(notes))
+        far = dict(sorted({**self.manifest.last.far, **self._staged_far}.items()))
+        last = Snapshot(round, name, clients, dict(notes), far)
         self._replace(last, last if selects else self.manifest.selected)
-        self._staged_clients = {}
+        self._staged_clients, self._staged_far = {}, {}
 
     def note(self, **notes: Any) -> None:
         """Add facts to the last committed round."""
         last = self.manifest.last
         self._replace(
-            Snapshot(last.round, last.server, last.clients, {**last.notes, **notes}),
+            replace(last, notes={**last.notes, **notes}),
             self.manifest.selected,
         )
 
@@ -223,7 +237,7 @@ class FolderStore:
             path.unlink()
 
     def _write(self, name: str, first: Params, extra: Params) -> None:
-        content = _packed(first, extra)
+        content = packed_state(first, extra)
         write_durably(self.folder / name, content)
         self._staged_files[name] = zlib.crc32(content)
 
@@ -244,11 +258,12 @@ def read_state(
                 f"The checkpoint {path} is damaged (its checksum differs); restore it from a "
                 "copy, or start the run anew."
             )
-        return _unpacked(content)
+        return unpacked_state(content)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
 
 
+@stays
 @dataclass(frozen=True, slots=True)
 class Shelf:
     """Client states that were costly to compute and are needed more than once.
@@ -264,21 +279,22 @@ class Shelf:
     def get(self, client: str) -> ClientState | None:
         """Return the state a client put here, or ``None``."""
         path = self._path(client)
-        return ClientState(*_unpacked(path.read_bytes())) if path.exists() else None
+        return ClientState(*unpacked_state(path.read_bytes())) if path.exists() else None
 
     def put(self, client: str, state: ClientState) -> None:
         """Keep a client's state."""
         path = self._path(client)
         part = path.with_suffix(".part")
         with disk_errors(path):
-            part.write_bytes(_packed(state.local, state.extra))
+            part.write_bytes(packed_state(state.local, state.extra))
             part.replace(path)
 
     def _path(self, client: str) -> Path:
         return self.folder / f"{file_stem(client)}.safetensors"
 
 
-def _packed(first: Params, extra: Params) -> bytes:
+def packed_state(first: Params, extra: Params) -> bytes:
+    """Return two mappings of tensors as the content of a file."""
     # Safetensors wants contiguous tensors that own their memory, and two names may share one.
     parts = {"main": first, "extra": extra}
     tensors = {
@@ -290,7 +306,8 @@ def _packed(first: Params, extra: Params) -> bytes:
     return content
 
 
-def _unpacked(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+def unpacked_state(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Return the two mappings that :func:`packed_state` made a file of."""
     tensors = load_tensors(content)
     main, extra = (
         {key.removeprefix(part): tensor for key, tensor in tensors.items() if key.startswith(part)}

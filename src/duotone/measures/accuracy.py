@@ -193,6 +193,7 @@ class Accuracy(Measure):
     """Scores of the predictions, from what every evaluation left in the tidy table."""
 
     name = "accuracy"
+    level = "scores"
 
     def measure(self, scene: Scene) -> Findings:
         """Summarise the last and the validation-selected round."""

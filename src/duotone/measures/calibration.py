@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.measures.inks import GREY, ROLE, ROLE_SYMBOL, figure
@@ -60,9 +62,13 @@ def expected_error(counts: Counts) -> float:
     return float(np.abs(confidence - right).sum() / answers.sum())
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class CalibrationJob:
     """Count a client's answers to its test samples by their confidence."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "confidence counts"
 
     serving: Serving
 
@@ -79,6 +85,7 @@ class Calibration(Measure):
     """Confidence against accuracy, over the test samples of members and of newcomers."""
 
     name = "calibration"
+    level = "scores"
     file = "calibration"
 
     def applies(self, scene: Scene) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from duotone.data.dataset import Array
 from duotone.errors import ClientError
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.choice import make_backend
+from duotone.federation.backends.codec import travels
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.levels import Level
 from duotone.federation.method import Method, Part
 from duotone.federation.protocols import HasCommonAxes
 from duotone.federation.serving import Serving
@@ -163,6 +165,7 @@ def _equal(first: Params, second: Params) -> bool:
     )
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
     """Compute a client's representations of its first samples of some splits.
@@ -173,6 +176,9 @@ class EncodeJob:
         others: More models, the same for every client, whose codes are wanted too.
         splits: The splits.
     """
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "codes"
 
     serving: Serving
     samples: int

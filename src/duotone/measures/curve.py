@@ -71,6 +71,7 @@ class Curve(Measure):
     """Newcomers' scores by what they give."""
 
     name = "curve"
+    level = "scores"
 
     def applies(self, scene: Scene) -> bool:
         """Say whether a curve was asked for, and somebody is there to draw it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.params import stored
 from duotone.federation.protocols import Decodes
@@ -34,12 +36,16 @@ SAMPLES = 64
 """Test samples of each client whose codes are taken."""
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class ServeJob:
     """Encode a client's first test samples, and hand over the model that did it.
 
     The model is needed again to decode codes of others, and to get a newcomer's may take training.
     """
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "model and codes"
 
     serving: Serving
     samples: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
 from duotone.federation.serving import Serving
@@ -27,9 +29,13 @@ ROW, GRID = 10, 8
 """Samples in a client's row of the sheet of all, and in each direction of its own sheet."""
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class GenerateJob:
     """Generate with one client's model; all clients get the same draws."""
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "generated samples"
 
     serving: Serving
 
@@ -76,9 +82,13 @@ class GenerateJob:
         }
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class SampleJob:
     """Generate a few samples with one client's model; all clients get the same draws and labels."""
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "generated samples"
 
     serving: Serving
 

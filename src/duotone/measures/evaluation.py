@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,7 +12,9 @@ from torch import nn
 
 from duotone.errors import ClientError
 from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.codec import travels
 from duotone.federation.engine import ClientStates
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, FindsConcepts
 from duotone.federation.serving import Serving, by_client
@@ -25,9 +28,13 @@ from duotone.types import (
 )
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class EvaluateJob:
     """Score a client's predictions on its validation and test samples."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "scores"
 
     serving: Serving
 

@@ -47,6 +47,7 @@ class Fairness(Measure):
     """Differences between clients and between groups, at the last round."""
 
     name = "fairness"
+    level = "scores"
 
     def measure(self, scene: Scene) -> Findings:
         """Score members and newcomers apart; a single client or group has no difference."""

@@ -30,6 +30,7 @@ from duotone.config import RunConfig
 from duotone.data.dataset import Array
 from duotone.federation.backends import Backend, ClientJob
 from duotone.federation.engine import ClientStates
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving, by_client
 from duotone.measures.metrics import headline
@@ -205,6 +206,8 @@ class Measure(ABC):
     """What the registry calls it."""
     file: ClassVar[str | None] = None
     """What its details are called in the run folder, without ending."""
+    level: ClassVar[Level] = "simulation"
+    """What the server must be allowed to learn, for the question to be asked at all."""
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the question can be asked of this method and these clients."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.protocols import FindsConcepts
 from duotone.federation.serving import Serving
@@ -76,9 +78,13 @@ class Concepts:
         }
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class ConceptJob:
     """Ask how near a client's first training samples lie to the concepts."""
+
+    level: ClassVar[Level] = "codes"
+    sends: ClassVar[str] = "nearness to concepts"
 
     serving: Serving
     samples: int

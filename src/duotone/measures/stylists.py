@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.params import stored
 from duotone.federation.protocols import Decodes, Restyles
@@ -25,6 +28,7 @@ SAMPLES = 100
 _STYLES = 200
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class Stylist:
     """A client that takes its style off its own samples, and puts it on others'.
@@ -44,6 +48,7 @@ class Stylist:
     styles: Codes | None
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class TakeOffJob:
     """Take a client's style off its first samples, and hand over what its style is put on with.
@@ -54,6 +59,9 @@ class TakeOffJob:
         seed: Of every random draw.
         redrawn: Whether no stroke of the samples may be left.
     """
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "model and samples"
 
     serving: Serving
     counts: Mapping[Split, int]

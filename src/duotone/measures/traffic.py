@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 import polars as pl
 
+from duotone.federation.levels import Level
 from duotone.measures.inks import GREY, ROLE, figure
 from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
 from duotone.measures.panels import (
@@ -20,6 +22,16 @@ from duotone.measures.panels import (
     count_text,
     size_text,
 )
+
+LEARNS: Mapping[Level, str] = {
+    "scores": "Of single clients the server learnt updates, declared statistics, counts and "
+    "scores, and nothing of single samples.",
+    "codes": "Of single clients the server learnt updates, declared statistics, counts, scores, "
+    "and codes of single samples.",
+    "simulation": "This was a simulation: whoever measured could see everything, also what a "
+    "server would not.",
+}
+"""What a report says of each level."""
 
 
 def traffic(metrics: pl.DataFrame) -> pl.DataFrame:
@@ -51,6 +63,8 @@ class Traffic(Measure):
     """Bytes up and down, which every round leaves in the tidy table."""
 
     name = "traffic"
+    file = "ledger"
+    level = "scores"
 
     def measure(self, scene: Scene) -> Findings:
         """Return nothing new: the engine keeps the ledger."""
@@ -74,7 +88,11 @@ class Traffic(Measure):
         extra = max(sent["bytes_up"] / sent["rounds"]) - shared["bytes"]
         if extra > 0.5:
             intro += f" An upload carries {size_text(extra)} more than that."
-        return Section("communication", "Communication", intro, _blocks(table, sent))
+        intro += f" {LEARNS[record.config.level]}"
+        blocks = _blocks(table, sent)
+        if everything := record.tables.get("ledger"):
+            blocks.append(_kinds(everything))
+        return Section("communication", "Communication", intro, blocks)
 
     def compared(self, entries: Sequence[Entry]) -> Section:
         """Return what each entry cost."""
@@ -132,6 +150,35 @@ def _blocks(table: pl.DataFrame, sent: pl.DataFrame) -> list[Block]:
             is_folded=len(rows) > 12,
         ),
     ]
+
+
+def _kinds(kept: Mapping[str, Any]) -> Block:
+    """Return what clients sent by kind: how many of them, in how many rounds, which values."""
+    rows = []
+    for what, kind in kept["kinds"].items():
+        sent = [own[what] for own in kept["clients"].values() if what in own]
+        names = list(kind["names"])
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        rows.append(
+            (
+                what,
+                kind["level"],
+                str(len(sent)),
+                str(max((own["rounds"] for own in sent), default=0)),
+                size_text(float(sum(own["bytes"] for own in sent))),
+                shown,
+            )
+        )
+    return Grid(
+        "sent",
+        PlainTable(
+            "Everything that was asked of clients",
+            ("what", "level", ">clients", ">rounds at most", ">sent", "values"),
+            tuple(rows),
+            "Each kind has the level at which a server may ask for it. All names, and each "
+            "client's share, are in ledger.json.",
+        ),
+    )
 
 
 def traffic_figure(table: pl.DataFrame) -> go.Figure:

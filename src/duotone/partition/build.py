@@ -18,6 +18,7 @@ from duotone.errors import ConfigError, PartitionError
 from duotone.partition.partition import SPLITS, Holding, Partition, Population, Rows
 from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
 from duotone.seeding import stream
+from duotone.types import Role
 
 DRAWS = 100
 """How often a random scheme is drawn before it is given up: every request comes to an end."""
@@ -102,6 +103,25 @@ def build_population(
     )
     style_of = dict(zip(partition.clients, styles, strict=True))
     return styled_population(dataset, grouped, style_set, style_of, seed=seed)
+
+
+def own_population(
+    dataset: Dataset, client: str, role: Role, config: PartitionSettings, *, seed: int
+) -> Population:
+    """Return a client that holds a data set alone, with the same splits as in a natural partition.
+
+    Raises:
+        PartitionError: It has too few samples.
+    """
+    share = Share(client, "all", role, dataset.train_rows, dataset.test_rows)
+    for split, least in (("train", config.min_train), ("test", config.min_test)):
+        size = len(getattr(share, split))
+        if size < least:
+            raise PartitionError(
+                f"{dataset.name!r} has {size} {split} samples, fewer than the {least} that a "
+                f"client needs; set partition.min_{split} = {size}, or add samples."
+            )
+    return Population(dataset, Partition.from_holdings([_holding(share, config, seed)]))
 
 
 def styled_population(

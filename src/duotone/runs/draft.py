@@ -45,9 +45,17 @@ class Draft:
         values: The configuration; the name of the partition is taken out of its table.
         data: A data set made in Python, instead of the one that is named.
         problems: Told what is wrong.
+        population: The clients, if they are known already.
     """
 
-    def __init__(self, values: dict[str, Any], data: Data | None, problems: Problems) -> None:
+    def __init__(
+        self,
+        values: dict[str, Any],
+        data: Data | None,
+        problems: Problems,
+        population: Population | None = None,
+    ) -> None:
+        self.known = population
         top = {key: value for key, value in values.items() if key not in NAME_OF_TABLE}
         base, wrong = sifted(RunConfig, top, owner="a run")
         problems.add(wrong.values())
@@ -60,7 +68,9 @@ class Draft:
             lambda: resolve_settings(self.scheme, values["partition"])
         )
         self.dataset: Any = None
-        if data is not None:
+        if population is not None:
+            self.dataset = population.dataset
+        elif data is not None:
             self.dataset = problems.checked(
                 lambda: dataset_from_object(data, table_settings(base.table))
             )
@@ -79,7 +89,7 @@ class Draft:
         if dataset is None or holding is None:
             return None
         style_set = self.style_set or "none"
-        population: Population | None = problems.checked(
+        population: Population | None = self.known or problems.checked(
             lambda: build_population(dataset, self.scheme, holding, style_set, seed=base.seed)
         )
         if population is not None:

@@ -19,6 +19,7 @@ from duotone.federation.engine import (
     Start,
     federate,
 )
+from duotone.federation.levels import is_within
 from duotone.federation.protocols import Generates, Warns
 from duotone.federation.serving import Serving
 from duotone.federation.store import FolderStore, Shelf
@@ -81,8 +82,19 @@ class Interrupted(KeyboardInterrupt):
     """The user stopped the run; the last committed round is safe."""
 
 
-def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()) -> None:
+def execute(
+    folder: RunFolder,
+    plan: Plan,
+    observers: Sequence[RunObserver] = (),
+    backend: Backend | None = None,
+) -> None:
     """Bring a run to its end, from wherever it stands.
+
+    Args:
+        folder: The run.
+        plan: What it does.
+        observers: Told what happens.
+        backend: Where clients are computed, if not where the configuration says.
 
     Raises:
         Interrupted: Ctrl-C was pressed; the round was finished and saved first.
@@ -95,7 +107,7 @@ def execute(folder: RunFolder, plan: Plan, observers: Sequence[RunObserver] = ()
         outcome: dict[str, str] = {"status": "finished"}
         try:
             with stop_requests() as stop_requested, folder.writing() as store:
-                _Execution(folder, plan, store, observers).carry_out(stop_requested)
+                _Execution(folder, plan, store, observers).carry_out(stop_requested, backend)
         except KeyboardInterrupt:
             outcome = {"status": "interrupted"}
             raise
@@ -141,7 +153,7 @@ class _Execution:
         if not self.observers:
             warnings.warn(line, stacklevel=2)
 
-    def carry_out(self, stop_requested: Callable[[], bool]) -> None:
+    def carry_out(self, stop_requested: Callable[[], bool], given: Backend | None) -> None:
         """Train round by round from the last committed one, and measure at the end."""
         config, population, store = self.plan.config, self.plan.population, self.store
         assert config.rounds is not None
@@ -153,11 +165,11 @@ class _Execution:
         if preparation is not None and preparation.remark and not done:
             self.say(preparation.remark)
         method = self.plan.method
-        with (
-            make_backend(method, population, config, self.say) as backend,
-            self.folder.scratch() as scratch,
-        ):
+        backend = given or make_backend(method, population, config, self.say)
+        backend.say, backend.level = self.say, config.level
+        with backend, self.folder.scratch() as scratch:
             shelf = Shelf(scratch)
+            backend.ledger.remember(self.folder.cut_ledger(done))
             for result in federate(
                 method,
                 population,
@@ -212,6 +224,7 @@ class _Execution:
             notes["election"] = self.elected.as_json()
         if self.refused:
             notes["refused"] = self.refused
+        self.folder.append_ledger(backend.ledger.lines(number))
         self.store.commit(number, result.server, notes, selects=is_best)
         self.folder.log(f"round {number} committed {self.scores if is_due else ''}")
         for observer in self.observers:
@@ -231,7 +244,8 @@ class _Execution:
             if is_last:
                 for observer in self.observers:
                     observer.message(f"After round {number} {self.elected.said}.")
-        if isinstance(plan.method, Generates) and plan.population.info.is_image:
+        draws = isinstance(plan.method, Generates) and plan.population.info.is_image
+        if draws and plan.config.level == "simulation":
             tiles = sample_tiles(self._scene(serving, self.clients, backend))
             self.folder.write_samples(tiles, (0, 1))
         return evaluate(serving, self.clients, plan.population, self.store, backend)
@@ -263,7 +277,7 @@ class _Execution:
         scores: dict[Key, Score] = {}
         sheets: list[Sheet] = []
         for measure in all_measures():
-            if not measure.applies(scene):
+            if not (is_within(measure, self.plan.config.level) and measure.applies(scene)):
                 continue
             found = measure.measure(scene)
             scores.update(found.scores)
@@ -274,7 +288,9 @@ class _Execution:
             if found.arrays is not None:
                 folder.write_latents(found.arrays)
         folder.write_sheets(sheets)
-        keep_served(folder, self.plan, self.store, backend, shelf)
+        if self.plan.config.level == "simulation":
+            keep_served(folder, self.plan, self.store, backend, shelf)
+        folder.write_table("ledger", backend.ledger.table())
         unscored = [c for c in self.clients if c not in scored]
         gaps = [f"Client {client!r} has no score: it failed." for client in unscored]
         elected = {} if self.elected is None else {"election": self.elected.as_json()}

@@ -14,6 +14,7 @@ runs/2026-11-15_2130_fedavg_digits_seed0/
   figures/        pictures of what the codes draw, of samples, or of concepts
   checkpoints/    the last committed round, and the one that validation data would choose
   served/         every client's model as it is used, so that the data is not needed again
+  ledger.csv      what each client sent in each round; ledger.json: all of it, by client and kind
   log.txt         what was said while it ran
 
 Reading changes nothing. What is written, cut or removed is so by the holder of the run's lock.
@@ -221,6 +222,8 @@ class RunFolder(ResultFiles):
             RunError: One was edited, cut or removed; the message says what differs.
         """
         was = notes.get("config")
+        if was is not None:  # settings that are newer than the run are at their defaults
+            was = RunConfig().model_dump(mode="json", exclude=set(_FREE), exclude_none=True) | was
         if was is not None and (changes := _differences(was, self._settings())):
             raise RunError(
                 f"{self.path / 'config.toml'} is not what the run was begun with: "

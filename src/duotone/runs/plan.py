@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 
 from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
-from duotone.errors import ConfigError, DuotoneError, Problems, own_frame
+from duotone.errors import ConfigError, DuotoneError, MissingExtraError, Problems, own_frame
 from duotone.federation.attacks import Attack, attack_of
 from duotone.federation.engine import size_in_bytes
 from duotone.federation.method import Method, Part
@@ -66,6 +67,7 @@ def plan_run(
     data: Data | None = None,
     model: Model | None = None,
     problems: Problems | None = None,
+    population: Population | None = None,
 ) -> Plan:
     """Check a configuration as a whole and build what it describes.
 
@@ -74,6 +76,7 @@ def plan_run(
         data: A data set made in Python, instead of the one the configuration names.
         model: A model made in Python, likewise.
         problems: What is already known to be wrong, to be reported with the rest.
+        population: The clients, where they are known already and not made from data.
 
     Raises:
         ConfigError: Something is wrong; the message has all problems, with the settings and with
@@ -82,16 +85,18 @@ def plan_run(
     """
     problems = problems or Problems()
     values = with_tables(values)
-    draft = Draft(values, data, problems)
+    draft = Draft(values, data, problems, population)
     base = draft.base
     given = values["method"].pop("name", None)
     method_class, settings = _method_and_settings(given, values["method"], problems)
     device = problems.checked(lambda: _device(base.device))
+    problems.checked(lambda: _check_backend(base.backend))
     model, is_usable = _given_model(method_class, model, base.model, problems)
     if settings is not None and base.newcomers != "auto":
         problems.checked(
             partial(_check_rule, method_class, settings, base.newcomers, base.personalise)
         )
+    is_made_here = data is None and population is None
     population = draft.population(problems)
     method: Any = None
     chosen: Any = None
@@ -113,7 +118,7 @@ def plan_run(
     assert draft.holding is not None
     config = base.model_copy(
         update={
-            "data": lasting_name(base.data) if data is None else f"{OBJECT}{draft.dataset.name}",
+            "data": lasting_name(base.data) if is_made_here else f"{OBJECT}{draft.dataset.name}",
             "rounds": base.rounds or method_class.rounds,
             "sampled": base.sampled or min(10, len(population.partition.members)),
             "method": {"name": _method_name(given), **settings.model_dump()},
@@ -287,6 +292,14 @@ def _path(thing: Callable[..., Any]) -> str:
     except (ImportError, AttributeError, ValueError):
         is_importable = False
     return name if is_importable and module != "__main__" else OBJECT + name.partition(":")[2]
+
+
+def _check_backend(wanted: str) -> None:
+    if wanted == "flower" and find_spec("flwr") is None:
+        raise MissingExtraError(
+            "backend = 'flower' needs Flower, which is not installed; install it: pip install "
+            "'duotone[flower]'"
+        )
 
 
 def _device(wanted: str) -> str:

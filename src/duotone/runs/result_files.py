@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from PIL import Image
 from duotone.data.dataset import Array
 from duotone.data.limits import check_npz, check_text
 from duotone.errors import RunError
+from duotone.federation import ledger
 from duotone.files import disk_errors, read_json_file, write_atomically
 from duotone.measures.sheet import Images, Sheet
 
@@ -57,6 +59,32 @@ class ResultFiles:
         """
         path = self.path / f"{name}.json"
         return read_json(path) if path.exists() else None
+
+    def append_ledger(self, lines: str) -> None:
+        """Add lines of a round to ``ledger.csv``."""
+        path = self.path / "ledger.csv"
+        with disk_errors(path), path.open("a", encoding="utf-8") as file:
+            if file.tell() == 0:
+                file.write(",".join(ledger.COLUMNS) + "\n")
+            file.write(lines)
+
+    def cut_ledger(self, round: int) -> list[dict[str, str]]:
+        """Cut ``ledger.csv`` back to a committed round; return its lines."""
+        path = self.path / "ledger.csv"
+        if not path.exists():
+            return []
+        with path.open(encoding="utf-8", newline="") as file:
+            kept = [
+                line
+                for line in csv.DictReader(file)
+                if None not in line.values() and int(line["round"]) <= round
+            ]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, ledger.COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+        write_atomically(path, text.getvalue().encode())
+        return kept
 
     def write_samples(self, tiles: Images, heads: tuple[int, int]) -> None:
         """Replace ``samples.png``."""

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +27,9 @@ from safetensors.torch import save as save_tensors
 
 from duotone.errors import CheckpointError, DuotoneError
 from duotone.federation.backends import Backend, ClientTask
+from duotone.federation.backends.codec import travels
 from duotone.federation.engine import size_in_bytes
+from duotone.federation.levels import Level
 from duotone.federation.manifest import Which
 from duotone.federation.method import Method
 from duotone.federation.params import stored, unpacked
@@ -163,9 +165,13 @@ Differing: TypeAlias = tuple[str, dict[str, torch.Tensor]]
 """Which of the server's models a client's starts from, and the tensors that are its own."""
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class OwnTensorsJob:
     """Find out what in a client's model is not as the server has it."""
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "model"
 
     serving: Serving
 

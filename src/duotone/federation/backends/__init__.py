@@ -11,11 +11,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from duotone.errors import DuotoneError, own_frame
+from duotone.federation.ledger import Ledger
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 from duotone.types import ClientState
@@ -23,7 +26,10 @@ from duotone.types import ClientState
 
 @dataclass(frozen=True, slots=True)
 class ClientTask:
-    """One client to be computed, with the state it has stored (``None``: it has none yet)."""
+    """One client to be computed, with the state it has stored (``None``: it has none yet).
+
+    A state that is kept elsewhere is only named: :class:`~duotone.types.FarState`.
+    """
 
     client: str
     state: ClientState | None
@@ -84,6 +90,13 @@ class Backend(ABC):
 
     say: Callable[[str], None] = staticmethod(warnings.warn)
     """Told in one line what the user should know, such as that a client was left out."""
+    level: Level = "simulation"
+    """What the server may learn; jobs that ask for more are refused."""
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """What clients sent."""
+        return Ledger()
 
     @abstractmethod
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:

@@ -33,6 +33,10 @@ def make_backend(
 def _backend(
     method: Method, population: Population, config: RunConfig, say: Callable[[str], None]
 ) -> Backend:
+    if config.backend == "flower":
+        from duotone.federation.backends.flower import OneMachineFlower  # needs an extra
+
+        return OneMachineFlower(method, population)
     workers = config.workers or available_cores()
     if config.backend == "serial" or method.device != "cpu":
         return Serial(method, population)

@@ -1,0 +1,285 @@
+"""Flower as the way between server and clients: one more backend, for one machine or for many.
+
+A job goes out as one message for each client, and a reply comes back. Both are a
+:class:`~flwr.app.RecordDict` of a few texts and the tensors; no message holds a client's state, see
+:mod:`duotone.federation.backends.node`. Everything else is as on one machine: the same round loop,
+screening, aggregation and evaluation.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Context,
+    Message,
+    Metadata,
+    RecordDict,
+)
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask, Failure
+from duotone.federation.backends.codec import packed
+from duotone.federation.backends.node import (
+    NO_STATE,
+    HeldInMemory,
+    Node,
+    Reply,
+    Request,
+    failed_reply,
+    read_reply,
+    result_of,
+)
+from duotone.federation.engine import TrainJob
+from duotone.federation.method import Method
+from duotone.partition.partition import Population
+from duotone.types import ClientState, FarState
+
+MESSAGE = "query.job"
+"""Flower's name for what is asked: a job of duotone's."""
+FOREVER = 12 * 3600.0
+"""Seconds after which Flower itself gives a message up."""
+
+
+class Flower(Backend):
+    """Computes clients on the nodes of a Flower federation.
+
+    Args:
+        grid: Flower's way to the nodes.
+        nodes: Returns the node of each client that is connected now.
+        run: What nodes must know of the run, as text; goes with every job.
+        deadline: Seconds after which a client that has not answered is left out.
+        at_once: How many clients are asked at the same time; all, if not given.
+        pause: Seconds between two looks for replies.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        nodes: Callable[[], Mapping[str, int]],
+        *,
+        run: str = "",
+        deadline: float = FOREVER,
+        at_once: int | None = None,
+        pause: float = 0.5,
+    ) -> None:
+        self.grid = grid
+        self.nodes = nodes
+        self.run = run
+        self.deadline = deadline
+        self.at_once = at_once
+        self.pause = pause
+
+    def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
+        """Yield results as replies come; a client that is late or gone yields its failure."""
+        text, arrays = packed(job)
+        record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+        rest = iter(tasks)
+        while some := list(islice(rest, self.at_once)):
+            yield from self._exchanged(job, text, record, some)
+
+    def _exchanged(
+        self, job: ClientJob, text: str, record: ArrayRecord, tasks: list[ClientTask]
+    ) -> Iterator[ClientResult]:
+        nodes = self.nodes()
+        asked: list[tuple[str, str]] = []
+        messages: list[Message] = []
+        for task in tasks:
+            if task.client not in nodes:
+                yield _left_out(task.client, "its node is not connected")
+                continue
+            token = secrets.token_hex(8)
+            content = {
+                "client": task.client,
+                "state": self._reference(task),
+                "token": token,
+                "job": text,
+                "run": self.run,
+            }
+            records = RecordDict({"request": ConfigRecord(content), "tensors": record})
+            asked.append((task.client, token))
+            messages.append(self._message(records, nodes[task.client]))
+        sent = list(self.grid.push_messages(messages)) if messages else []
+        waiting = dict(zip(sent, asked, strict=True)) if len(sent) == len(asked) else {}
+        for client, _ in asked if not waiting else ():
+            yield _left_out(client, "its message could not be sent")
+        until = time.monotonic() + self.deadline
+        while waiting:
+            for message in self.grid.pull_messages(list(waiting)):
+                whose = waiting.pop(message.metadata.reply_to_message_id, None)
+                if whose is not None:
+                    yield self._result(job, message, *whose)
+            if waiting and time.monotonic() > until:
+                break
+            if waiting:
+                time.sleep(self.pause)
+        for client, _ in waiting.values():
+            yield _left_out(client, f"it did not answer within {self.deadline:g} seconds")
+
+    def _message(self, content: RecordDict, node: int) -> Message:
+        return Message(content, node, MESSAGE, ttl=self.deadline)
+
+    def _reference(self, task: ClientTask) -> int:
+        """Return the round of the state that counts.
+
+        Raises:
+            TypeError: The task holds a state; it would have to leave its client.
+        """
+        if task.state is None:
+            return NO_STATE
+        if not isinstance(task.state, FarState):
+            raise TypeError(f"the state of {task.client!r} is here, not with its node")
+        return task.state.round
+
+    def _result(self, job: ClientJob, message: Message, client: str, token: str) -> ClientResult:
+        if message.has_error():
+            error = message.error
+            return _left_out(client, f"its node failed: {error.reason or f'code {error.code}'}")
+        try:
+            reply = reply_of(message.content)
+        except Exception as error:  # whatever a strange message does when it is read
+            return _left_out(client, f"its reply cannot be read: {error}")
+        return result_of(reply, client, token, trained=trained_round(job))
+
+
+class OneMachineFlower(Flower):
+    """Flower's messages and a ``ClientApp``, all in this process: no daemon, no network, no Ray.
+
+    Args:
+        method: The method.
+        population: The samples.
+    """
+
+    def __init__(self, method: Method, population: Population) -> None:
+        self.held = HeldInMemory()
+        numbers = {client: number for number, client in enumerate(population.partition, start=2)}
+        node = Node(method, population, self.held, "simulation")
+        super().__init__(_OneMachine(client_app(lambda context, run: node)), lambda: numbers)
+        self.at_once = 1  # states are fetched one by one
+        self.pause = 0.0
+
+    def _message(self, content: RecordDict, node: int) -> Message:
+        data = Metadata(0, secrets.token_hex(8), 1, node, "", "", time.time(), FOREVER, MESSAGE)
+        return Message(content=content, metadata=data)
+
+    def _reference(self, task: ClientTask) -> int:
+        """Lay the state down where the node looks for it; the message only names it."""
+        if task.state is None:
+            return NO_STATE
+        self.held.states[task.client] = {NO_STATE + 1: task.state}
+        return NO_STATE + 1
+
+    def _result(self, job: ClientJob, message: Message, client: str, token: str) -> ClientResult:
+        result = super()._result(job, message, client, token)
+        held = self.held.states.pop(client, {})
+        if trained_round(job) is None or result.failure is not None:
+            return result
+        update, state = result.value
+        kept = held[state.round] if isinstance(state, FarState) else ClientState()
+        return ClientResult(client, (update, kept))
+
+
+class _OneMachine(Grid):
+    """Gives each message to the client app, one after the other, when its reply is asked for."""
+
+    def __init__(self, app: ClientApp) -> None:
+        self.app = app
+        self._waiting: dict[str, Message] = {}
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        new = {message.metadata.message_id: message for message in messages}
+        self._waiting |= new
+        return list(new)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        replies = []
+        for name in message_ids:
+            message = self._waiting.pop(name)
+            context = Context(0, message.metadata.dst_node_id, {}, RecordDict(), {})
+            replies.append(self.app(message, context))
+        return replies
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
+
+    def create_message(self, *args: Any, **options: Any) -> Message:
+        raise NotImplementedError
+
+    def get_node_ids(self) -> Iterable[int]:
+        raise NotImplementedError
+
+    def send_and_receive(self, *args: Any, **options: Any) -> Iterable[Message]:
+        raise NotImplementedError
+
+
+def client_app(node_of: Callable[[Context, str], Node]) -> ClientApp:
+    """Return a Flower app that answers jobs.
+
+    Args:
+        node_of: Returns the node that computes, from Flower's context and what the server says of
+            the run.
+    """
+    app = ClientApp()
+
+    @app.query(MESSAGE.partition(".")[2])
+    def answer(message: Message, context: Context) -> Message:
+        request, run = request_of(message.content)
+        try:
+            reply = node_of(context, run).answer(request)
+        except Exception as error:  # data that is not there, settings of another version
+            failure = Failure.of(error)
+            reply = failed_reply(request.client, request.token, failure, "scores")
+        return Message(reply_content(reply), reply_to=message)
+
+    return app
+
+
+def request_of(content: RecordDict) -> tuple[Request, str]:
+    """Return what a message asks, and what it says of the run."""
+    facts = content.config_records["request"]
+    arrays = _arrays(content)
+    request = Request(
+        str(facts["client"]), int(facts["state"]), str(facts["token"]), str(facts["job"]), arrays
+    )
+    return request, str(facts["run"])
+
+
+def reply_content(reply: Reply) -> RecordDict:
+    """Return a reply as a message's content."""
+    tensors = ArrayRecord({name: Array(np.asarray(a)) for name, a in reply.arrays.items()})
+    return RecordDict({"reply": ConfigRecord(dict(reply.facts())), "tensors": tensors})
+
+
+def reply_of(content: RecordDict) -> Reply:
+    """Return the reply that a message's content is.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return read_reply(dict(content.config_records["reply"]), _arrays(content))
+
+
+def trained_round(job: ClientJob) -> int | None:
+    """Return the round in which a job trains; ``None`` if it does not train."""
+    return job.info.round if isinstance(job, TrainJob) else None
+
+
+def _arrays(content: RecordDict) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: array.numpy() for name, array in content.array_records["tensors"].items()}
+
+
+def _left_out(client: str, reason: str) -> ClientResult:
+    return ClientResult(client, failure=Failure(reason))

@@ -1,0 +1,112 @@
+"""A client of a Flower federation: the app that a hospital's node runs.
+
+The node's own settings say whose data it holds and where: ``client``, ``data``, ``states`` and
+``level`` (what it lets the server learn). Flower starts a fresh process for each message, so
+everything is read anew; only the states last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+
+from duotone.data import load_dataset
+from duotone.errors import ClientError, ConfigError
+from duotone.federation.backends.codec import also_in
+from duotone.federation.backends.flower import client_app
+from duotone.federation.backends.node import Node
+from duotone.federation.backends.node_store import NodeStore
+from duotone.federation.levels import LEVELS, Level
+from duotone.methods import METHODS
+from duotone.partition.build import own_population, resolve_settings
+from duotone.runs.flower_jobs import RunWords
+from duotone.runs.last_round import method_again
+from duotone.types import Role
+
+# Where jobs are, those of every round first: a node's process lives for one message, and loading
+# all measures would take longer than most answers.
+also_in(
+    "duotone.runs.flower_jobs",
+    "duotone.federation.election",
+    "duotone.measures.evaluation",
+    "duotone.measures.calibration",
+    "duotone.measures.codes",
+    "duotone.measures.concepts",
+    "duotone.measures.decoding",
+    "duotone.measures.drawing",
+    "duotone.measures.stylists",
+)
+_RUN_NAME = re.compile(r"[0-9a-f]{8,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a node says of itself; the server has no part in it.
+
+    Attributes:
+        client: Whose data it holds.
+        data: A file, folder or name, as for ``duotone run --data``.
+        states: The folder for the client's states.
+        level: What it lets a server learn.
+    """
+
+    client: str
+    data: str
+    states: Path
+    level: Level = "scores"
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> NodeSettings:
+        """Return the settings that Flower was started with.
+
+        Raises:
+            ConfigError: One is missing or wrong.
+        """
+        missing = [name for name in ("client", "data", "states") if not given.get(name)]
+        if missing:
+            raise ConfigError(f"The node was started without {', '.join(missing)}.")
+        level = given.get("level", "scores")
+        if level not in LEVELS:
+            raise ConfigError(f"level = {level!r} is wrong; it is one of {', '.join(LEVELS)}.")
+        return cls(str(given["client"]), str(given["data"]), Path(str(given["states"])), level)
+
+
+def node_of(context: Context, run: str) -> Node:
+    """Return the node of this process, ready for one message."""
+    return make_node(NodeSettings.read(context.node_config), RunWords.read(run))
+
+
+def make_node(settings: NodeSettings, words: RunWords) -> Node:
+    """Return a node for a run.
+
+    Raises:
+        ClientError: The run's name is not one.
+        DuotoneError: Data, method or model cannot be had.
+    """
+    if not _RUN_NAME.fullmatch(words.run):  # it becomes the name of a folder
+        raise ClientError(f"the run is called {words.run!r}")
+    name = words.method["name"]
+    if name not in METHODS:  # anything else would be code that the server chose
+        raise ClientError(f"this node knows no method {name!r}")
+    role: Role = "newcomer" if settings.client in words.newcomers else "member"
+    config = resolve_settings("natural", words.partition)
+    dataset = load_dataset(settings.data)
+    if dataset.columns is not None:
+        raise ClientError("its data is a table with columns, which needs all clients' statistics")
+    population = own_population(dataset, settings.client, role, config, seed=words.seed)
+    if words.data is not None:
+        population.info = words.data
+    kind = METHODS.load(name)
+    population.labelled, population.keeps_unlabelled = words.labels, kind.uses_unlabelled
+    model = words.model or ("cnn-bn" if population.info.is_image else kind.table_model)
+    method = method_again(words.method, model, population.info)
+    states = NodeStore(settings.states / words.run)
+    return Node(method, population, states, settings.level)
+
+
+app = client_app(node_of)

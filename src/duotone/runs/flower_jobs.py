@@ -1,0 +1,71 @@
+"""What server and nodes of a Flower federation agree on: the words of a run, and enrolment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
+from duotone.federation.method import Method
+from duotone.partition.partition import SPLITS, Population
+from duotone.types import DataInfo, Split
+
+
+@dataclass(frozen=True, slots=True)
+class RunWords:
+    """What a node must know of a run; goes with every message.
+
+    Attributes:
+        run: The run's own name, for the node's states.
+        method: The method's name and settings.
+        model: The network's name, as the method's settings want it.
+        seed: Of every random draw.
+        labels: Training samples with a label; all, if not given.
+        partition: How a client's samples are split.
+        newcomers: Clients that do not train.
+        data: The form of all clients' data, once everybody is enrolled.
+    """
+
+    run: str
+    method: Mapping[str, Any]
+    model: str | None
+    seed: int
+    labels: int | None
+    partition: Mapping[str, Any]
+    newcomers: tuple[str, ...] = ()
+    data: DataInfo | None = None
+
+    def text(self) -> str:
+        """Return it as it goes with a message."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> RunWords:
+        """Return what :meth:`text` made a text of."""
+        content = json.loads(text)
+        data = content.pop("data")
+        form = (
+            None if data is None else DataInfo(tuple(data["shape"]), data["task"], data["outputs"])
+        )
+        newcomers = tuple(content.pop("newcomers"))
+        return cls(**content, newcomers=newcomers, data=form)
+
+
+@travels
+@dataclass(frozen=True, slots=True)
+class EnrolJob:
+    """Ask a client how many samples it has, and of which form."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "sizes"
+
+    def __call__(
+        self, method: Method, population: Population, task: ClientTask
+    ) -> tuple[dict[Split, int], DataInfo]:
+        """Return the sizes of the splits, and the form."""
+        sizes = {split: population.partition.size(task.client, split) for split in SPLITS}
+        return sizes, population.info

@@ -1,0 +1,219 @@
+"""Flower's own programs, started as a federation needs them: TLS and node keys, no telemetry."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from duotone.errors import MissingExtraError, RunError
+from duotone.files import disk_errors, write_atomically
+from duotone.runs.flower_folder import Federation
+from duotone.runs.result_files import read_json, write_json
+
+CONNECTION = "duotone"
+"""What Flower's command line calls the way to the server."""
+START_SECONDS = 60.0
+
+
+def environment(federation: Federation) -> dict[str, str]:
+    """Return the environment of Flower's programs: nothing is told to anybody, or downloaded."""
+    home = federation.folder / "server" / "flower"
+    beside = str(Path(sys.executable).parent)  # Flower's programs start one another by name
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([beside, os.environ.get("PATH", "")]),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def program(name: str) -> str:
+    """Return the path of one of Flower's programs.
+
+    Raises:
+        MissingExtraError: Flower is not installed.
+    """
+    path = Path(sys.executable).with_name(name)
+    if find_spec("flwr") is None or not path.exists():
+        raise MissingExtraError(
+            f"{name} is not installed; install Flower: pip install 'duotone[flower]'"
+        )
+    return str(path)
+
+
+def run_server(federation: Federation, say: Callable[[str], None]) -> int:
+    """Run the server until it is stopped; return its exit code."""
+    place = federation.folder / "server"
+    with disk_errors(place):
+        place.mkdir(exist_ok=True)
+    _write_connection(federation)
+    keys = federation.keys
+    command = [
+        *(program("flower-superlink"), "--host", federation.host, "--port", str(federation.port)),
+        *("--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "server.crt")),
+        *("--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"),
+        *("--database", str(place / "state.db"), "--disable-runtime-dependency-installation"),
+    ]
+    with _child(command, federation) as server:
+        wait_for_port(federation, server)
+        register(federation)
+        say(f"The server listens on {federation.address} for {', '.join(federation.clients)}.")
+        return server.wait()
+
+
+def run_client(
+    federation: Federation, client: str, data: str, *, states: Path, level: str, port: int
+) -> int:
+    """Run a client's node until it is stopped; return its exit code."""
+    keys = federation.keys_of(client)
+    settings = {"client": client, "data": data, "states": str(states), "level": level}
+    node_config = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
+    command = [
+        *(program("flower-supernode"), "--superlink", federation.address),
+        *("--root-certificates", str(keys / "ca.crt")),
+        *("--auth-supernode-private-key", str(keys / "node")),
+        *("--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "runtime.crt")),
+        *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port or _free_port())),
+        *("--node-config", node_config),
+    ]
+    with _child(command, federation) as node:
+        return node.wait()
+
+
+@contextmanager
+def _child(command: Sequence[str], federation: Federation) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program in a process group of its own, which ends with this process's work."""
+    child = subprocess.Popen(command, env=environment(federation), start_new_session=True)
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield child
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it started: kindly, then at once."""
+    for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            child.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+    child.wait()
+
+
+def wait_for_port(federation: Federation, server: subprocess.Popen[bytes]) -> None:
+    """Wait until the server listens.
+
+    Raises:
+        RunError: It ended, or does not listen.
+    """
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        if server.poll() is not None:
+            raise RunError(f"The server ended with code {server.returncode} while it started.")
+        try:
+            socket.create_connection((federation.host, federation.port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise RunError(f"The server does not listen on {federation.address}.")
+
+
+def register(federation: Federation) -> None:
+    """Register the keys of all clients under their names, unless they are already."""
+    known = _registered(federation)
+    for client in federation.clients:
+        if client not in known:
+            key = str(federation.keys_of(client) / "node.pub")
+            told = flower(federation, "supernode", "register", key, CONNECTION, "--name", client)
+            known[client] = str(told["node-id"])
+            write_json(_registry(federation), known)
+
+
+def states_of_clients(federation: Federation) -> dict[str, str]:
+    """Return whether each client's node is connected, in Flower's words."""
+    listed = flower(federation, "supernode", "list", CONNECTION).get("nodes", [])
+    found = {str(node["node-id"]): str(node["status"]) for node in listed}
+    known = _registered(federation)
+    return {
+        client: found.get(known.get(client, ""), "not registered") for client in federation.clients
+    }
+
+
+def _registry(federation: Federation) -> Path:
+    # Flower knows the names as well, but its list does not say them.
+    return federation.folder / "server" / "nodes.json"
+
+
+def _registered(federation: Federation) -> dict[str, str]:
+    path = _registry(federation)
+    return read_json(path) if path.exists() else {}
+
+
+def runs(federation: Federation) -> list[dict[str, Any]]:
+    """Return the submitted runs, as Flower lists them."""
+    found: list[dict[str, Any]] = flower(federation, "list", CONNECTION).get("runs", [])
+    return found
+
+
+def flower(federation: Federation, *arguments: str) -> dict[str, Any]:
+    """Ask Flower's command line; return what it answers.
+
+    Raises:
+        RunError: It fails.
+    """
+    _write_connection(federation)
+    command = [program("flwr"), *arguments, "--format", "json"]
+    done = subprocess.run(
+        command, env=environment(federation), capture_output=True, text=True, check=False
+    )
+    start = done.stdout.find("{")
+    try:
+        content: dict[str, Any] = json.loads(done.stdout[start:]) if start >= 0 else {}
+    except ValueError:
+        content = {}
+    if done.returncode or not content or content.get("success") is False:
+        said = content.get("error-message") or done.stderr.strip() or done.stdout.strip()
+        raise RunError(f"Flower's {' '.join(arguments[:2])} failed: {str(said)[-400:]}")
+    return content
+
+
+def _write_connection(federation: Federation) -> None:
+    home = Path(environment(federation)["FLWR_HOME"])
+    with disk_errors(home):
+        home.mkdir(parents=True, exist_ok=True)
+    root = str(federation.keys / "ca.crt")
+    ways = {CONNECTION: {"address": federation.address, "root-certificates": root}}
+    content = tomli_w.dumps({"superlink": {"default": CONNECTION, **ways}})
+    write_atomically(home / "config.toml", content.encode())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
