@@ -39,6 +39,7 @@ from torch import Tensor
 
 from duotone.config import Settings, validated
 from duotone.errors import ConfigError
+from duotone.federation.backends.codec import travels
 from duotone.seeding import stream
 from duotone.types import ClientData, ClientUpdate, Params, RoundInfo
 
@@ -96,6 +97,7 @@ class Training:
     first_update: Callable[[], ClientUpdate]
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class Attack:
     """An attack on one run.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.measures.decomposition import FloatArray
@@ -46,9 +49,13 @@ def as_answers(scores: Tensor, info: DataInfo) -> FloatArray:
     return np.asarray(probabilities.cpu().numpy(), np.float64)
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class AskJob:
     """Ask a client about the background."""
+
+    level: ClassVar[Level] = "simulation"
+    sends: ClassVar[str] = "answers to all members' samples"
 
     serving: Serving
     members: tuple[str, ...]

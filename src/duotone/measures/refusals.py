@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,8 @@ import torch
 
 from duotone.federation.attacks import BACKDOOR_CLASS, attack_of, triggered
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.codec import travels
+from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.watch import Standing
@@ -49,9 +51,13 @@ def client_table(metrics: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
+@travels
 @dataclass(frozen=True, slots=True)
 class BackdoorJob:
     """Show a client's model test samples with the patch."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "success of an attack"
 
     serving: Serving
 

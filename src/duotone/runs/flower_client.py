@@ -34,11 +34,13 @@ also_in(
     "duotone.runs.flower_jobs",
     "duotone.federation.election",
     "duotone.measures.evaluation",
+    "duotone.measures.asked",
     "duotone.measures.calibration",
     "duotone.measures.codes",
-    "duotone.measures.concepts",
     "duotone.measures.decoding",
     "duotone.measures.drawing",
+    "duotone.measures.mixtures",
+    "duotone.measures.refusals",
     "duotone.measures.stylists",
 )
 _RUN_NAME = re.compile(r"[0-9a-f]{8,64}")
