@@ -179,8 +179,9 @@ def _neighbours(federation: Federation, name: str) -> tuple[tuple[str, float], .
 
 
 def _flips(federation: Federation, name: str) -> dict[str, float]:
-    rows: Any = federation.table.get("flips") or []
-    return {other: changed / count for first, other, changed, count in rows if first == name}
+    flips: Any = federation.table.get("flips") or {}
+    found: dict[str, float] = flips.get(name, {})
+    return found
 
 
 def _unlike_shared(federation: Federation, client: Client, own: ClientData | None) -> float | None:

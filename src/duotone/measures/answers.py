@@ -74,7 +74,7 @@ class Answers(Measure):
         if scene.population.info.task == "classes":
             decisions = np.stack([told[client].argmax(axis=1) for client in witnesses])
             flips = flip_table(decisions, witnesses, owner)
-            table["flips"] = flips
+            table["flips"] = _by_client(flips)
             table["ways"] = _ways(decisions, witnesses, owner, answers.shape[2])
             scores |= flip_scores(flips, groups, scene.seed)
         return Findings(scores, scene.rows(scores), table)
@@ -203,6 +203,14 @@ def flip_table(
             for other, count in zip(clients, changed, strict=True)
             if other != client and own.any()
         ]
+    return found
+
+
+def _by_client(flips: Sequence[tuple[str, str, int, int]]) -> dict[str, dict[str, float]]:
+    """Return by client and other client which share of the first one's decisions changes."""
+    found: dict[str, dict[str, float]] = {}
+    for first, other, changed, samples in flips:
+        found.setdefault(first, {})[other] = round(changed / samples, 4)
     return found
 
 
