@@ -1,6 +1,7 @@
 """Are explanations right? Cards against planted truth, for methods that answer by the client.
 
 python -m studies.explained OUT.json [METHOD …]
+python -m studies.explained OUT.json table
 
 In the data a visible gate says whether one rule for all or the rule of the client's group gives the
 class. Methods with local parameters learn rows that hide the group; methods with codes learn images
@@ -18,10 +19,12 @@ import json
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
@@ -183,11 +186,44 @@ def codes_exchanged(
     return found
 
 
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return means over clients, then over seeds, as a table in Markdown."""
+    found = pl.DataFrame(rows)
+    columns = {
+        "accuracy": ("accuracy.dependent", "accuracy.independent"),
+        "size of reading": ("reading.dependent", "reading.independent"),
+        "AUC, randomised": ("auc", "auc.randomised"),
+        "exchanged local part": ("flips.dependent", "flips.independent"),
+        "named layer, all others": ("layers.named", "layers.others"),
+        "exchanged code": ("codes.other_group.dependent", "codes.other_group.independent"),
+        "own codes": ("codes.own.dependent", "codes.own.independent"),
+    }
+    lines = [
+        f"| method | seeds | {' | '.join(columns)} |",
+        f"|---|---:|{'---|' * len(columns)}",
+    ]
+    for name in METHODS:
+        own = found.filter(pl.col("method") == name)
+        if not own.height:
+            continue
+        seeds = own.group_by("metric", "seed").agg(pl.col("value").mean())
+        means = dict(seeds.group_by("metric").agg(pl.col("value").mean()).iter_rows())
+        cells = [
+            " / ".join(f"{means[metric]:.3f}" if metric in means else "–" for metric in pair)
+            for pair in columns.values()
+        ]
+        lines.append(f"| `{name}` | {own['seed'].n_unique()} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Run what is not in the file yet."""
+    """Run what is not in the file yet, or print the table."""
     out, *wanted = sys.argv[1:]
     path = Path(out)
     rows = json.loads(path.read_text()) if path.exists() else []
+    if wanted == ["table"]:
+        sys.stdout.write(table(rows))
+        return
     done = {(row["method"], row["seed"]) for row in rows}
     for seed in SEEDS:
         for name in wanted or METHODS:

@@ -86,7 +86,10 @@ def test_a_report_says_how_much_depends_on_who_is_asked():
         == "100% of what is said differs by who is asked, most of it habit."
     )
     keys = [getattr(block, "key", "") for block in section.blocks]
-    assert keys == ["answer-shares", "answer-map", "answer-exchanges"]
+    assert keys == ["answer-shares", "answer-map", "answer-exchanges", "answer-ways"]
+    # Six ordered pairs of three clients, each a sixth of all exchanges.
+    assert section.blocks[3].table.rows[0] == ("0", "1", "16.7%")
+    assert len(section.blocks[3].table.rows) == 6
     assert Answers().section(record_of({Key("fairness", "gini"): made_score(0.1)})) is None
 
 

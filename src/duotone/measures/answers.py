@@ -24,6 +24,7 @@ from duotone.seeding import stream
 
 _RESAMPLES = 200
 _PERMUTATIONS = 100
+_WAYS = 8  # changes that a report lists
 _WORDS = {
     "sample": "sample: what anybody would say of this input",
     "habit": "habit: what this client says of anything",
@@ -94,7 +95,11 @@ class Answers(Measure):
             f"{table['samples']} test samples. Intervals are over samples; the members are those "
             "of this run. Shares are of probabilities, so a part can be small and yet decide.",
         )
-        blocks: list[Block] = [Grid("answer-shares", shares), _map(table), *_exchanges(found)]
+        blocks: list[Block] = [
+            Grid("answer-shares", shares),
+            _map(table),
+            *_exchanges(found, table),
+        ]
         largest = max(("habit", "reading"), key=lambda part: found[Key("answers", part)].value)
         own = sum(found[Key("answers", part)].value for part in ("habit", "reading"))
         sentence = Sentence(
@@ -319,7 +324,7 @@ def _map(table: Mapping[str, Any]) -> Panel:
     )
 
 
-def _exchanges(found: Mapping[Key, Score]) -> list[Block]:
+def _exchanges(found: Mapping[Key, Score], details: Mapping[str, Any]) -> list[Block]:
     key = Key("answers", "flips")
     rows = tuple(
         (words, text_of(found.get(key.beside(variant) if variant else key)))
@@ -335,4 +340,27 @@ def _exchanges(found: Mapping[Key, Score]) -> list[Block]:
         "The last row is a difference, another group's less the same group's, with groups dealt "
         "at random among clients: what chance makes of it.",
     )
-    return [Grid("answer-exchanges", table)]
+    return [Grid("answer-exchanges", table), *_most_frequent_ways(details["ways"])]
+
+
+def _most_frequent_ways(ways: Sequence[Sequence[int]]) -> list[Block]:
+    """Show which decisions become which when the local part is exchanged."""
+    counts = np.array(ways)
+    every = int(counts.sum())
+    np.fill_diagonal(counts, 0)
+    order = np.argsort(-counts, axis=None, kind="stable")[:_WAYS]
+    pairs = [np.unravel_index(place, counts.shape) for place in order]
+    rows = tuple(
+        (str(here), str(there), f"{counts[here, there] / every:.1%}")
+        for here, there in pairs
+        if counts[here, there]
+    )
+    if not rows:
+        return []
+    table = PlainTable(
+        "Which way decisions change",
+        ("own decision", "becomes", ">of all exchanges"),
+        rows,
+        f"The {len(rows)} most frequent changes. Nothing here says which of the two is right.",
+    )
+    return [Grid("answer-ways", table, is_folded=True)]
