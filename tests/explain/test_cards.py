@@ -151,6 +151,16 @@ def test_a_missing_local_part_is_one_clear_line(ruled, tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_damaged_table_is_one_clear_line(ruled, tmp_path):
+    copy = shutil.copytree(ruled.path, tmp_path / "copy")
+    (copy / "answers.json").write_text('{"members": 3}')
+    run = duotone.load_run(copy)
+    for question in (lambda: run.client("c0").explain(X), run.card, lambda: run.card("c0")):
+        with pytest.raises(duotone.RunError, match=r"answers\.json is damaged") as error:
+            question()
+        assert "\n" not in str(error.value)
+
+
 def test_layers_are_named_in_words():
     network = cnn_bn(DataInfo((1, 8, 8), "classes", 3))
     assert layer_words(network, "norm1") == "its first normalisation layer (norm1)"
