@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+import explain
 import memory
 import peers
 import serving
@@ -248,7 +249,9 @@ def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--only", choices=("speed", "rounds", "memory", "serving"), help="measure one thing"
+        "--only",
+        choices=("speed", "rounds", "memory", "serving", "explain"),
+        help="measure one thing",
     )
     parser.add_argument(
         "--sweeps", type=int, default=3, help="turns of every contender; the first is cold"
@@ -271,6 +274,8 @@ def main() -> None:
         save("memory.json", "memory", facts | memory.measure(short=options.short))
     if options.only in (None, "serving"):
         save("serving.json", "serving", facts | serving.measure(short=options.short))
+    if options.only in (None, "explain"):
+        save("explain.json", "explain", facts | explain.measure())
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+from explained_runs import finished
 
 import duotone
 from duotone.explain.layers import as_layers, differing_tensors, layer_words
@@ -76,8 +78,6 @@ def test_against_the_shared_model_no_other_local_part_is_needed(alike, ruled):
 
 
 def test_a_number_is_explained_like_a_class(tmp_path):
-    from explain.conftest import finished
-
     run = finished(tmp_path / "run", "fedavg-ft", "simpson", 1, {"scheme": "natural"})
     card = run.client("c1").explain(sample=0, against="c2")
     (own,) = card.classes
@@ -111,6 +111,54 @@ def test_an_exported_client_has_nobody_to_be_compared_with(ruled, tmp_path):
     exported = duotone.load_client(ruled.client("c0").export(tmp_path / "c0"))
     with pytest.raises(duotone.RunError, match="where the run is"):
         exported.explain(X)
+
+
+def test_two_members_explain_each_other(tmp_path):
+    partition = {"scheme": "iid", "clients": 2, "max_train": 30, "max_test": 10}
+    run = finished(tmp_path / "run", "fedavg-ft", "mini-digits", 1, partition)
+    card = run.client("0").explain(sample=0, against="1")
+    assert card.needed[0] == "the local parts of 2 members"
+    assert [own.relation for own in card.difference.controls] == []
+    assert card.picture.shape == (8, 8, 1)
+
+
+def test_without_the_data_a_card_says_what_it_lacks(tmp_path):
+    data = duotone.load_dataset("mini-digits")
+    rows = {"train": data.train_rows[:90], "test": data.test_rows[:30]}
+    arrays = {f"x_{split}": data.x[own] for split, own in rows.items()}
+    arrays |= {f"y_{split}": data.y[own] for split, own in rows.items()}
+    np.savez(tmp_path / "own.npz", **arrays)
+    partition = {"scheme": "iid", "clients": 3}
+    run = finished(tmp_path / "run", "fedbn", str(tmp_path / "own.npz"), 1, partition)
+    (tmp_path / "own.npz").unlink()
+    run = duotone.load_run(run.path)
+    card = run.client("0").explain(arrays["x_test"][:1])
+    assert card.support is None
+    assert card.sample_pixels is None
+    assert "not at hand" in card.notes[0]
+    assert set(card.layers.names) == {"norm1", "norm2", "norm3"}
+    assert card.layers.total == pytest.approx(sum(card.layers.values))
+    with pytest.raises(duotone.RunError, match="give a sample as x"):
+        run.client("0").explain(sample=0)
+    assert run.card("0").prototypes == ()
+
+
+def test_a_missing_local_part_is_one_clear_line(ruled, tmp_path):
+    copy = shutil.copytree(ruled.path, tmp_path / "copy")
+    (copy / "served" / "last" / "c2.safetensors").unlink()
+    with pytest.raises(duotone.CheckpointError, match="c2") as error:
+        duotone.load_run(copy).client("c0").explain(X)
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_table_is_one_clear_line(ruled, tmp_path):
+    copy = shutil.copytree(ruled.path, tmp_path / "copy")
+    (copy / "answers.json").write_text('{"members": 3}')
+    run = duotone.load_run(copy)
+    for question in (lambda: run.client("c0").explain(X), run.card, lambda: run.card("c0")):
+        with pytest.raises(duotone.RunError, match=r"answers\.json is damaged") as error:
+            question()
+        assert "\n" not in str(error.value)
 
 
 def test_layers_are_named_in_words():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from torch import Tensor
 
@@ -63,18 +60,9 @@ def difference(federation: Federation, client: Client, other: Client, x: Tensor)
     )
 
 
-def _distances(federation: Federation, name: str) -> Mapping[str, float]:
-    """Return how far other clients lie from one by how they answer; empty if nobody knows."""
-    places: Any = federation.table.get("places")
-    if not isinstance(places, dict) or name not in places:
-        return {}
-    own = np.array(places[name])
-    return {other: float(np.linalg.norm(own - np.array(at))) for other, at in places.items()}
-
-
 def _nearest_flip(federation: Federation, client: Client, x: Tensor) -> str | None:
     """Return the member nearest in how it answers that decides differently on a sample."""
-    distances = _distances(federation, client.name)
+    distances = federation.distances(client.name)
     mine = int(client.scores_from(x)[0].argmax())
     others = federation.others(client)
     others.sort(key=lambda other: distances.get(other.name, np.inf))

@@ -8,6 +8,7 @@ from typing import Any
 from duotone.errors import RunError
 from duotone.explain.card import plain
 from duotone.explain.page import html_page, html_part
+from duotone.explain.witnesses import read_answers
 from duotone.measures.decomposition import PARTS
 from duotone.runs import Run
 from duotone.runs.opened import OpenedRun
@@ -63,7 +64,7 @@ def federation_card(run: Run) -> FederationCard:
         RunError: It is not finished, or has not measured its answers.
     """
     OpenedRun(run)  # refuses what is not finished
-    table = run.folder.table("answers")
+    table = read_answers(run)
     scores = run.summary["scores"]
     if table is None or "answers.sample" not in scores:
         raise RunError(
@@ -89,6 +90,4 @@ def federation_card(run: Run) -> FederationCard:
         else f"With {method}, {own:.0%} of what is said depends on who is asked: "
         f"{shares['habit'][0]:.0%} is habit and {shares['reading'][0]:.0%} reading."
     )
-    return FederationCard(
-        str(method), len(table["members"]), int(table["samples"]), shares, flips, (told,)
-    )
+    return FederationCard(str(method), len(table.members), table.samples, shares, flips, (told,))

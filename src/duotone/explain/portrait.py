@@ -125,8 +125,8 @@ def client_card(run: Run, name: str) -> ClientCard:
     federation = Federation(client.opened)
     own = federation.own_samples(name)
     habits = _habits(federation, client, own)
-    near = _neighbours(federation, name)
-    flips = _flips(federation, name)
+    near = tuple(sorted(federation.distances(name).items(), key=lambda pair: pair[1]))
+    flips = {} if federation.table is None else federation.table.flips.get(name, {})
     unlike = _unlike_shared(federation, client, own)
     prototypes, pictures = _prototypes(client, own)
     return ClientCard(
@@ -166,21 +166,6 @@ def _habits(federation: Federation, client: Client, own: ClientData | None) -> t
         Habit(name, float(mine), float(mean), share)
         for name, mine, mean, share in zip(names, usual, members, held, strict=True)
     )
-
-
-def _neighbours(federation: Federation, name: str) -> tuple[tuple[str, float], ...]:
-    """Return other clients by how far their answers are, nearest first."""
-    places: Any = federation.table.get("places")
-    if not isinstance(places, dict) or name not in places:
-        return ()
-    mine = np.array(places[name])
-    found = [(n, float(np.linalg.norm(mine - np.array(p)))) for n, p in places.items() if n != name]
-    return tuple(sorted(found, key=lambda pair: pair[1]))
-
-
-def _flips(federation: Federation, name: str) -> dict[str, float]:
-    rows: Any = federation.table.get("flips") or []
-    return {other: changed / count for first, other, changed, count in rows if first == name}
 
 
 def _unlike_shared(federation: Federation, client: Client, own: ClientData | None) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from duotone.errors import ConfigError, DataError, MissingExtraError, RunError
+from duotone.errors import ConfigError, DataError, DuotoneError, MissingExtraError, RunError
 from duotone.explain.card import SMALL, Card, ClassParts
 from duotone.explain.codes import code_shares
 from duotone.explain.differing import difference
@@ -75,7 +75,13 @@ def _one_sample(
             raise DataError(f"x holds {len(inputs)} samples; one is explained at a time: x[:1]")
         return inputs, None
     assert sample is not None
-    population = federation.opened.plan.population
+    try:
+        population = federation.opened.plan.population
+    except DuotoneError as error:
+        raise RunError(
+            f"The test samples of client {client.name!r} are not at hand; give a sample as x. "
+            f"({error})"
+        ) from error
     if client.name not in population.partition:
         raise ConfigError(f"Client {client.name!r} has no test samples in the run; give one as x.")
     own = population.data(client.name, "test")

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.federation.backends.serial import one_thread
 from duotone.measures.asked import BACKGROUND, as_answers, background, witnesses_among
 from duotone.measures.decomposition import Decomposition, FloatArray, decomposed
+from duotone.runs import Run
 from duotone.runs.client import Client
 from duotone.runs.explanation import Reference
 from duotone.runs.last_round import serving_after
@@ -23,6 +25,53 @@ REFERENCES: dict[Reference, str] = {
     "members": "all members",
     "shared": "the shared model",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """What ``answers.json`` says.
+
+    Attributes:
+        members: Those that answered.
+        asked: Those whose samples everybody was asked about.
+        samples: How many samples that were.
+        usual: What each client says of anything.
+        groups: The group of each client.
+        places: Where clients lie by how they answer.
+        flips: Share of a client's decisions that another's local part changes.
+        ways: Which decisions become which.
+    """
+
+    members: list[str]
+    asked: list[str]
+    samples: int
+    usual: dict[str, list[float]]
+    groups: dict[str, str]
+    places: dict[str, tuple[float, float]]
+    flips: dict[str, dict[str, float]] = field(default_factory=dict)
+    ways: list[list[int]] = field(default_factory=list)
+
+
+_Table = TypeAdapter(AnswerTable)
+
+
+def read_answers(run: Run) -> AnswerTable | None:
+    """Return what a run wrote down of how its clients answer; ``None`` if it did not.
+
+    Raises:
+        RunError: The file is damaged.
+    """
+    content = run.folder.table("answers")
+    if content is None:
+        return None
+    try:
+        return _Table.validate_python(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunError(
+            f"{run.path / 'answers.json'} is damaged ({'.'.join(map(str, first['loc']))}: "
+            f"{first['msg'].lower()}); restore it from a copy."
+        ) from error
 
 
 @dataclass
@@ -37,18 +86,29 @@ class Federation:
     _clients: dict[str, Client] = field(default_factory=dict)
 
     @cached_property
-    def table(self) -> dict[str, object]:
-        """What the run wrote down of how its clients answer; empty for runs that did not."""
-        return self.opened.run.folder.table("answers") or {}
+    def table(self) -> AnswerTable | None:
+        """What the run wrote down of how its clients answer; ``None`` for runs that did not.
+
+        Raises:
+            RunError: The file is damaged.
+        """
+        return read_answers(self.opened.run)
 
     @cached_property
     def members(self) -> list[str]:
         """The members that stand for everybody."""
-        known = self.table.get("members")
-        if isinstance(known, list):
-            return known
+        if self.table is not None:
+            return self.table.members
         every = [name for name, who in self.opened.clients.items() if who.role == "member"]
         return witnesses_among(every, self.opened.run.config.seed)
+
+    def distances(self, name: str) -> dict[str, float]:
+        """Return how far other clients lie from one by how they answer; empty if nobody knows."""
+        if self.table is None or name not in self.table.places:
+            return {}
+        places = {other: np.array(place) for other, place in self.table.places.items()}
+        mine = places.pop(name)
+        return {other: float(np.linalg.norm(mine - place)) for other, place in places.items()}
 
     def client(self, name: str) -> Client:
         """Return a client with its model of the last round."""
@@ -70,8 +130,8 @@ class Federation:
         Raises:
             RunError: The run did not write it down, and its data is not at hand.
         """
-        known = self.table.get("usual")
-        if isinstance(known, dict) and client.name in known and self._is_of_run(client):
+        known = {} if self.table is None else self.table.usual
+        if client.name in known and self._is_of_run(client):
             return np.asarray(known[client.name], np.float64)
         answers = as_answers(client.scores_from(self.background), client.facts.info)
         return np.asarray(answers.mean(axis=0))
@@ -87,8 +147,7 @@ class Federation:
         Raises:
             RunError: The data is not at hand.
         """
-        asked = self.table.get("asked")
-        members = asked if isinstance(asked, list) else self.members
+        members = self.members if self.table is None else self.table.asked
         try:
             return background(self.opened.plan.population, members)[0]
         except DuotoneError as error:

@@ -16,6 +16,7 @@ import polars as pl
 from duotone.measures.answer_figures import map_figure, shares_figure
 from duotone.measures.asked import AskJob, background, witnesses_among
 from duotone.measures.decomposition import PARTS, FloatArray, variance_shares
+from duotone.measures.exchanges import by_client, flip_scores, flip_table, ways_of
 from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
 from duotone.measures.panels import NOTHING, Block, Grid, Panel, PlainTable, Section, Sentence, View
 from duotone.measures.panels import score_text as text_of
@@ -23,7 +24,7 @@ from duotone.measures.score import Key, Score
 from duotone.seeding import stream
 
 _RESAMPLES = 200
-_PERMUTATIONS = 100
+_WAYS = 8  # changes that a report lists
 _WORDS = {
     "sample": "sample: what anybody would say of this input",
     "habit": "habit: what this client says of anything",
@@ -74,8 +75,8 @@ class Answers(Measure):
         if scene.population.info.task == "classes":
             decisions = np.stack([told[client].argmax(axis=1) for client in witnesses])
             flips = flip_table(decisions, witnesses, owner)
-            table["flips"] = flips
-            table["ways"] = _ways(decisions, witnesses, owner, answers.shape[2])
+            table["flips"] = by_client(flips)
+            table["ways"] = ways_of(decisions, witnesses, owner, answers.shape[2])
             scores |= flip_scores(flips, groups, scene.seed)
         return Findings(scores, scene.rows(scores), table)
 
@@ -94,7 +95,11 @@ class Answers(Measure):
             f"{table['samples']} test samples. Intervals are over samples; the members are those "
             "of this run. Shares are of probabilities, so a part can be small and yet decide.",
         )
-        blocks: list[Block] = [Grid("answer-shares", shares), _map(table), *_exchanges(found)]
+        blocks: list[Block] = [
+            Grid("answer-shares", shares),
+            _map(table),
+            *_exchanges(found, table),
+        ]
         largest = max(("habit", "reading"), key=lambda part: found[Key("answers", part)].value)
         own = sum(found[Key("answers", part)].value for part in ("habit", "reading"))
         sentence = Sentence(
@@ -180,103 +185,6 @@ def share_scores(answers: FloatArray, seed: int) -> dict[Key, Score]:
     return scores
 
 
-def flip_table(
-    decisions: np.ndarray[Any, Any], clients: Sequence[str], owner: Sequence[str]
-) -> list[tuple[str, str, int, int]]:
-    """Return for each pair how often the other decides differently on the first one's samples.
-
-    Args:
-        decisions: The class each client names, ``(clients, samples)``.
-        clients: Their names.
-        owner: Whose each sample is.
-
-    Returns:
-        First client, other client, changed decisions, samples.
-    """
-    whose = np.array(owner)
-    found = []
-    for place, client in enumerate(clients):
-        own = whose == client
-        changed = (decisions[:, own] != decisions[place, own]).sum(axis=1)
-        found += [
-            (client, other, int(count), int(own.sum()))
-            for other, count in zip(clients, changed, strict=True)
-            if other != client and own.any()
-        ]
-    return found
-
-
-def flip_scores(
-    flips: Sequence[tuple[str, str, int, int]], groups: Mapping[str, str], seed: int
-) -> dict[Key, Score]:
-    """Return how often exchanging the local part changes a decision, by group where there are any.
-
-    The control deals the groups at random among clients: the difference between another group's
-    part and one of the same group then has no reason but chance.
-    """
-    if not flips:
-        return {}
-    shares = {(first, other): changed / samples for first, other, changed, samples in flips}
-    key = Key("answers", "flips")
-    clients = list(dict.fromkeys(first for first, _ in shares))
-    rng = stream(seed, "flips")
-    by_client = [np.mean([v for (a, _), v in shares.items() if a == c]) for c in clients]
-    drawn = [float(rng.choice(by_client, len(clients)).mean()) for _ in range(_RESAMPLES)]
-    low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975]))
-    value = float(np.mean(by_client))
-    scores = {
-        key: Score(value, float(np.std(drawn)), "reference", len(clients), "share", low, high)
-    }
-    names = list(groups)
-    labels = [groups[name] for name in names]
-    gap = _gap(shares, groups)
-    if gap is None:
-        return scores
-    for variant, own in zip(("same_group", "other_group"), gap, strict=True):
-        scores[key.beside(variant)] = Score(own, 0.0, "reference", len(shares), "share")
-    permuted = []
-    for _ in range(_PERMUTATIONS):
-        dealt = dict(zip(names, rng.permutation(labels).tolist(), strict=True))
-        again = _gap(shares, dealt)
-        if again is not None:
-            permuted.append(again[1] - again[0])
-    low, high = (float(end) for end in np.quantile(permuted, [0.025, 0.975]))
-    chance = Score(
-        float(np.mean(permuted)),
-        float(np.std(permuted)),
-        "reference",
-        len(permuted),
-        "share",
-        low,
-        high,
-    )
-    return scores | {key.beside("permuted"): chance}
-
-
-def _gap(
-    shares: Mapping[tuple[str, str], float], groups: Mapping[str, str]
-) -> tuple[float, float] | None:
-    """Return the mean share of pairs of one group, and of pairs of two."""
-    same = [v for (a, b), v in shares.items() if groups[a] == groups[b]]
-    other = [v for (a, b), v in shares.items() if groups[a] != groups[b]]
-    return (float(np.mean(same)), float(np.mean(other))) if same and other else None
-
-
-def _ways(
-    decisions: np.ndarray[Any, Any], clients: Sequence[str], owner: Sequence[str], classes: int
-) -> list[list[int]]:
-    """Return how often a client's own decision (row) becomes another one (column) by exchange."""
-    whose = np.array(owner)
-    counts = np.zeros((classes, classes), np.int64)
-    for place, client in enumerate(clients):
-        own = whose == client
-        for other in range(len(clients)):
-            if other != place:
-                np.add.at(counts, (decisions[place, own], decisions[other, own]), 1)
-    found: list[list[int]] = counts.tolist()
-    return found
-
-
 def _places(answers: Sequence[FloatArray]) -> list[list[float]]:
     """Return where clients lie in the plane in which their answers differ most."""
     table = np.stack([found.ravel() for found in answers])
@@ -311,7 +219,7 @@ def _map(table: Mapping[str, Any]) -> Panel:
     )
 
 
-def _exchanges(found: Mapping[Key, Score]) -> list[Block]:
+def _exchanges(found: Mapping[Key, Score], details: Mapping[str, Any]) -> list[Block]:
     key = Key("answers", "flips")
     rows = tuple(
         (words, text_of(found.get(key.beside(variant) if variant else key)))
@@ -327,4 +235,27 @@ def _exchanges(found: Mapping[Key, Score]) -> list[Block]:
         "The last row is a difference, another group's less the same group's, with groups dealt "
         "at random among clients: what chance makes of it.",
     )
-    return [Grid("answer-exchanges", table)]
+    return [Grid("answer-exchanges", table), *_most_frequent_ways(details["ways"])]
+
+
+def _most_frequent_ways(ways: Sequence[Sequence[int]]) -> list[Block]:
+    """Show which decisions become which when the local part is exchanged."""
+    counts = np.array(ways)
+    every = int(counts.sum())
+    np.fill_diagonal(counts, 0)
+    order = np.argsort(-counts, axis=None, kind="stable")[:_WAYS]
+    pairs = [np.unravel_index(place, counts.shape) for place in order]
+    rows = tuple(
+        (str(here), str(there), f"{counts[here, there] / every:.1%}")
+        for here, there in pairs
+        if counts[here, there]
+    )
+    if not rows:
+        return []
+    table = PlainTable(
+        "Which way decisions change",
+        ("own decision", "becomes", ">of all exchanges"),
+        rows,
+        f"The {len(rows)} most frequent changes. Nothing here says which of the two is right.",
+    )
+    return [Grid("answer-ways", table, is_folded=True)]
