@@ -24,7 +24,7 @@ from duotone.federation.backends import Backend
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import federate
-from duotone.federation.local import Loss, task_loss, train
+from duotone.federation.local_training import Loss, task_loss, train
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.settings import MethodSettings

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from duotone.federation.local import task_loss
+from duotone.federation.local_training import task_loss
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleConfig, ContentStyleFL
 

@@ -10,7 +10,8 @@ from torch import nn
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates, Start, TrainJob, federate
+from duotone.federation.engine import MemoryStates, Start, federate
+from duotone.federation.jobs import TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
 from duotone.measures.evaluation import EvaluateJob

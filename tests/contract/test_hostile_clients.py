@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from duotone.federation.backends import Failure
 from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import CollectJob, MemoryStates, TrainJob, federate
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from duotone.explain.codes import code_shares
+from duotone.explain.code_game import code_shares
 from duotone.types import ClientData, DataInfo, Latents
 
 INFO = DataInfo((3,), "regression", 1)

@@ -10,7 +10,7 @@ from federations import make_population
 from duotone.errors import ConfigError, TrainingError
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, federate, sample_clients
-from duotone.federation.local import batches
+from duotone.federation.local_training import batches
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import cnn_bn, mlp
 from duotone.types import ClientState, ClientUpdate, DataInfo, Form, RoundInfo, ServerState

@@ -12,7 +12,8 @@ from duotone.errors import DisclosureError
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.serial import Serial
-from duotone.federation.engine import MemoryStates, TrainJob, federate
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.jobs import TrainJob
 from duotone.federation.ledger import COLUMNS, Ledger, named_sizes
 from duotone.federation.levels import check_level
 from duotone.measures.codes import EncodeJob

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import (
+from duotone.federation.local_training import (
     batches,
     cosine_decay,
     is_labelled,

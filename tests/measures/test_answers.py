@@ -11,8 +11,8 @@ from scenes import made_score, make_scene, record_of
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.settings import MethodSettings
-from duotone.measures.answers import Answers
 from duotone.measures.asked import background, witnesses_among
+from duotone.measures.client_answers import Answers
 from duotone.measures.measure import Entry
 from duotone.measures.score import Key
 from duotone.networks.classifiers import mlp

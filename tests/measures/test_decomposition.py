@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duotone.measures.answers import share_scores
+from duotone.measures.client_answers import share_scores
 from duotone.measures.decomposition import decomposed, variance_shares
 from duotone.measures.exchanges import flip_scores, flip_table
 from duotone.measures.score import Key

@@ -13,7 +13,7 @@ from torch import nn
 from duotone.errors import ConfigError
 from duotone.federation.backends import ClientTask
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.local import train_head, turns_so_far
+from duotone.federation.local_training import train_head, turns_so_far
 from duotone.federation.serving import Serving
 from duotone.federation.settings import MethodSettings
 from duotone.measures.evaluation import EvaluateJob
@@ -227,7 +227,7 @@ def test_feddual_reads_the_features_and_not_what_comes_after_the_head():
 
 
 def test_refreshing_changes_nothing_but_statistics():
-    from duotone.federation.local import refresh_statistics
+    from duotone.federation.local_training import refresh_statistics
 
     model = nn.Sequential(
         nn.utils.parametrizations.spectral_norm(nn.Linear(3, 5)), nn.BatchNorm1d(5)

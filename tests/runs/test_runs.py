@@ -18,7 +18,8 @@ from duotone.errors import ConfigError, DataError, PartitionError, RunError, Unk
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.runs import Interrupted, prepare
-from duotone.runs.plan import model_name, part_sizes, plan_run
+from duotone.runs.parts import part_sizes
+from duotone.runs.plan import model_name, plan_run
 from duotone.runs.pooled import identity
 from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import plan_study

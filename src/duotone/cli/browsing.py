@@ -35,7 +35,7 @@ from duotone.words import RULES
 
 if TYPE_CHECKING:
     from duotone.federation.method import Method, Part
-    from duotone.runs.plan import PartSize
+    from duotone.runs.parts import PartSize
 
 
 @app.command()
@@ -57,7 +57,8 @@ def methods(
     from dataclasses import asdict
 
     from duotone.methods import METHODS
-    from duotone.runs.plan import part_sizes, plan_run
+    from duotone.runs.parts import part_sizes
+    from duotone.runs.plan import plan_run
 
     if name is None:
         known = [METHODS.load(each) for each in METHODS]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from duotone.data.dataset import Array
+from duotone.explain.card_page import html_page, html_part
 from duotone.explain.layers import LayerShares
 from duotone.explain.neighbours import Neighbourhood
-from duotone.explain.page import html_page, html_part
 from duotone.explain.pixels import Attribution
 
 SMALL = 0.1

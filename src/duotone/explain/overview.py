@@ -7,7 +7,7 @@ from typing import Any
 
 from duotone.errors import RunError
 from duotone.explain.card import plain
-from duotone.explain.page import html_page, html_part
+from duotone.explain.card_page import html_page, html_part
 from duotone.explain.witnesses import read_answers
 from duotone.measures.decomposition import PARTS
 from duotone.runs import Run

@@ -34,8 +34,8 @@ from torch import Tensor
 from duotone.config import read_toml
 from duotone.errors import ConfigError
 from duotone.explain.card import plain
+from duotone.explain.card_page import html_page, html_part
 from duotone.explain.layers import local_layers
-from duotone.explain.page import html_page, html_part
 from duotone.explain.witnesses import Federation
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.protocols import ExchangesCodes

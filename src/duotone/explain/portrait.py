@@ -11,7 +11,7 @@ import numpy as np
 from duotone.data.dataset import Array
 from duotone.errors import DuotoneError
 from duotone.explain.card import plain
-from duotone.explain.page import html_page, html_part
+from duotone.explain.card_page import html_page, html_part
 from duotone.explain.witnesses import Federation
 from duotone.measures.asked import as_answers
 from duotone.measures.sheet import pixels

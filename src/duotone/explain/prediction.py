@@ -10,7 +10,7 @@ from torch import Tensor
 
 from duotone.errors import ConfigError, DataError, DuotoneError, MissingExtraError, RunError
 from duotone.explain.card import SMALL, Card, ClassParts
-from duotone.explain.codes import code_shares
+from duotone.explain.code_game import code_shares
 from duotone.explain.differing import difference
 from duotone.explain.layers import (
     LayerShares,

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from duotone.federation.aggregate import ServerAdam, aggregated
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.params import Parts, divided
 from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import Network, find_head, head_inputs, head_name, named_tensors

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.federation.backends.codec import travels
-from duotone.federation.local import refresh_statistics
+from duotone.federation.local_training import refresh_statistics
 from duotone.federation.method import Method
 from duotone.federation.params import stored
 from duotone.federation.protocols import SwitchesContext

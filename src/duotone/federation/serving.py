@@ -13,7 +13,8 @@ from duotone.errors import ClientError
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import Backend, ClientJob, ClientTask
 from duotone.federation.backends.codec import travels
-from duotone.federation.engine import ClientStates, client_randomness, largest_first, member_state
+from duotone.federation.engine import ClientStates, largest_first
+from duotone.federation.jobs import client_randomness, member_state
 from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, personalised
 from duotone.federation.store import Shelf

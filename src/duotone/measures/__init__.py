@@ -19,7 +19,7 @@ MEASURES = Registry(
         "accuracy": "duotone.measures.accuracy:Accuracy",
         "fairness": "duotone.measures.fairness:Fairness",
         "calibration": "duotone.measures.calibration:Calibration",
-        "answers": "duotone.measures.answers:Answers",
+        "answers": "duotone.measures.client_answers:Answers",
         "curve": "duotone.measures.curve:Curve",
         "concepts": "duotone.measures.concepts:ConceptsFound",
         "probes": "duotone.measures.probes:Probes",

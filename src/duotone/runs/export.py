@@ -31,9 +31,9 @@ from duotone.errors import ConfigError, MissingExtraError, RunError
 from duotone.federation.method import Method
 from duotone.federation.params import stored
 from duotone.files import disk_errors, read_json_file, read_regular, write_atomically
-from duotone.runs.card import card
 from duotone.runs.client import Client, ClientFacts
 from duotone.runs.draft import OBJECT
+from duotone.runs.export_card import card
 from duotone.runs.last_round import method_again
 from duotone.runs.plan import Model
 

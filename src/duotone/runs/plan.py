@@ -18,8 +18,7 @@ from duotone.config import RunConfig, sifted
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, MissingExtraError, Problems, own_frame
 from duotone.federation.attacks import Attack, attack_of
-from duotone.federation.engine import size_in_bytes
-from duotone.federation.method import Method, Part
+from duotone.federation.method import Method
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
@@ -29,7 +28,8 @@ from duotone.networks.reading import as_network, check_head, find_head
 from duotone.partition import Population
 from duotone.registry import import_object
 from duotone.runs.draft import OBJECT, Data, Draft, check_not_object, with_tables
-from duotone.types import DataInfo, NewcomerRule, Params, RoundInfo
+from duotone.runs.parts import part_sizes
+from duotone.types import DataInfo, NewcomerRule
 
 Model: TypeAlias = nn.Module | Callable[..., nn.Module]
 
@@ -307,41 +307,6 @@ def _device(wanted: str) -> str:
     if wanted == "cuda" and not available:
         raise ConfigError("device = 'cuda' was asked for, but torch sees no GPU; use cpu or auto.")
     return "cuda" if wanted in ("auto", "cuda") and available else "cpu"
-
-
-@dataclass(frozen=True, slots=True)
-class PartSize:
-    """What one part of a method's state amounts to.
-
-    Attributes:
-        parameters: Numbers that are trained.
-        buffers: Other numbers, such as BatchNorm's statistics.
-        bytes: All of them in memory.
-        layers: The layers they belong to, in the model's order.
-    """
-
-    parameters: int
-    buffers: int
-    bytes: int
-    layers: tuple[str, ...]
-
-
-def part_sizes(method: Method, data: DataInfo) -> dict[Part, PartSize]:
-    """Count what the server sends each client, and what a client keeps, at the beginning."""
-    info = RoundInfo(0, 1, 0, data)
-    server = method.start(info)
-    client = method.first_state(server, info)
-    trained = {name for name, _ in method.module(data).named_parameters()}
-    parts: dict[Part, Params] = {"shared": server.shared, "local": {**client.local, **client.extra}}
-    sizes: dict[Part, PartSize] = {}
-    for part, tensors in parts.items():
-        counts = {name: tensor.numel() for name, tensor in tensors.items()}
-        parameters = sum(n for name, n in counts.items() if name.rpartition("/")[2] in trained)
-        buffers = sum(counts.values()) - parameters
-        plain = (name.rpartition("/")[2] for name in tensors)  # several models have equal layers
-        layers = dict.fromkeys(name.rpartition(".")[0] or name for name in plain)
-        sizes[part] = PartSize(parameters, buffers, size_in_bytes(tensors), tuple(layers))
-    return sizes
 
 
 def facts_of(plan: Plan) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from duotone.federation.backends.codec import Unsendable, packed, unpacked
-from duotone.federation.engine import TrainJob
+from duotone.federation.jobs import TrainJob
 from duotone.federation.personalise import Personalisation
 from duotone.federation.serving import Serving
 from duotone.federation.store import Shelf

@@ -25,7 +25,8 @@ from duotone.federation.backends.flower import (
 )
 from duotone.federation.backends.node import Node, Reply
 from duotone.federation.backends.node_store import NodeStore
-from duotone.federation.engine import MemoryStates, TrainJob, federate
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.jobs import TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
 from duotone.methods import METHODS

@@ -10,8 +10,9 @@ from worked import FIRST, NUMBERS, make, play, value
 
 from duotone.errors import ConfigError
 from duotone.federation.backends import ClientTask
-from duotone.federation.engine import MemoryStates, federate, member_state
-from duotone.federation.local import train
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.jobs import member_state
+from duotone.federation.local_training import train
 from duotone.methods.baselines.fedbn import FedBN
 from duotone.networks.classifiers import cnn, cnn_bn, mlp, mlp_bn
 from duotone.networks.reading import as_network

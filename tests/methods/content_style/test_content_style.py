@@ -8,7 +8,8 @@ import torch
 from federations import make_population
 from torch.nn.functional import cross_entropy
 
-from duotone.federation.engine import MemoryStates, client_randomness, federate
+from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.jobs import client_randomness
 from duotone.federation.protocols import Decodes
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.methods.content_style.content_networks import ContentStyle, content_cnn_in

@@ -7,7 +7,7 @@ import torch
 from federations import make_population
 
 from duotone.federation.engine import MemoryStates, federate
-from duotone.federation.local import proximal_term
+from duotone.federation.local_training import proximal_term
 from duotone.federation.params import unpacked
 from duotone.federation.protocols import Generates
 from duotone.methods.padpaf.ditto_gan import DittoGAN, DittoGANConfig, halves

@@ -39,7 +39,7 @@ from duotone.federation.backends.node import (
     read_reply,
     result_of,
 )
-from duotone.federation.engine import TrainJob
+from duotone.federation.jobs import TrainJob
 from duotone.federation.method import Method
 from duotone.partition.partition import Population
 from duotone.types import ClientState, FarState

@@ -20,7 +20,7 @@ from duotone.errors import ClientError, DuotoneError
 from duotone.federation.backends import ClientResult, ClientTask, Failure
 from duotone.federation.backends.codec import Arrays, packed, unpacked
 from duotone.federation.backends.serial import compute, one_thread
-from duotone.federation.engine import TrainJob
+from duotone.federation.jobs import TrainJob
 from duotone.federation.levels import Level, check_level
 from duotone.federation.method import Method
 from duotone.federation.screening import check_state

@@ -32,7 +32,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from duotone.federation.local import make_optimizer, run_epochs, task_loss, training_mode
+from duotone.federation.local_training import make_optimizer, run_epochs, task_loss, training_mode
 from duotone.federation.method import Method
 from duotone.federation.params import packed, stored, unpacked
 from duotone.federation.settings import MethodSettings

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from duotone.federation.local import Loss, proximal_loss, task_loss, train
+from duotone.federation.local_training import Loss, proximal_loss, task_loss, train
 from duotone.federation.method import Method
 from duotone.federation.params import packed, unpacked, whole
 from duotone.federation.settings import MethodSettings

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.method import Method
 from duotone.federation.params import whole
 from duotone.federation.settings import MethodSettings

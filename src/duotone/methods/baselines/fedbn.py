@@ -29,7 +29,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from duotone.errors import ConfigError
-from duotone.federation.local import refresh_statistics, train
+from duotone.federation.local_training import refresh_statistics, train
 from duotone.federation.method import Method
 from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, DataInfo, RoundInfo, ServerState

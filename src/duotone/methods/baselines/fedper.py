@@ -26,7 +26,7 @@ from __future__ import annotations
 from pydantic import Field
 from torch import nn
 
-from duotone.federation.local import train_head
+from duotone.federation.local_training import train_head
 from duotone.federation.method import Method
 from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import find_head

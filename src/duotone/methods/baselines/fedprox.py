@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from duotone.federation.local import proximal_loss, train
+from duotone.federation.local_training import proximal_loss, train
 from duotone.federation.method import Method
 from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState

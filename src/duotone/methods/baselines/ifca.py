@@ -38,7 +38,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 from torch.nn import functional
 
-from duotone.federation.local import mean_loss, train
+from duotone.federation.local_training import mean_loss, train
 from duotone.federation.method import Method
 from duotone.federation.params import packed, unpacked
 from duotone.federation.robust import shortage

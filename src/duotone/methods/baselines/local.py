@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from duotone.federation.local import train, turns_so_far
+from duotone.federation.local_training import train, turns_so_far
 from duotone.federation.method import Method
 from duotone.types import ClientData, ClientState, RoundInfo, ServerState
 

@@ -33,7 +33,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from duotone.federation.local import make_optimizer, run_epochs, task_loss, train, training_mode
+from duotone.federation.local_training import (
+    make_optimizer,
+    run_epochs,
+    task_loss,
+    train,
+    training_mode,
+)
 from duotone.federation.method import Method
 from duotone.federation.params import whole
 from duotone.federation.settings import MethodSettings

@@ -34,7 +34,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.method import Method
 from duotone.federation.newcomers import catch_up
 from duotone.networks.reading import head_name

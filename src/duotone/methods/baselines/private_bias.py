@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.errors import ConfigError
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.method import Method
 from duotone.federation.newcomers import catch_up
 from duotone.federation.settings import MethodSettings

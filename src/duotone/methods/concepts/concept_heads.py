@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.params import stored
 from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.concept_layer import ConceptLinear

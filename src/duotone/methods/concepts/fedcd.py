@@ -57,7 +57,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import train
+from duotone.federation.local_training import train
 from duotone.federation.method import Method
 from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed, padded

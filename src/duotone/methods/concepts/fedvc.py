@@ -1,10 +1,9 @@
 """FedVC: explain every client as a mixture of concepts that all clients share.
 
-Peng Yan: *Towards Explainable Personalisation for Federated Learning*, thesis, University of
-Technology Sydney 2024, chapter 6 (client-supervised learning with virtual concepts).
+Peng Yan: *Towards Explainable Personalisation for Federated Learning*, thesis, UTS 2024, chapter 6.
 
 **Shared:** the network and the concepts. **Local:** the client's weights v of the concepts.
-**Explains:** which concepts a client is a mixture of, newcomers included, and what they are.
+**Explains:** which concepts a client is a mixture of, and what they are.
 
 ===============  ============================================================
 thesis           code
@@ -19,30 +18,28 @@ l_p              :func:`preference_loss`
 S, C, N of 6.6   :class:`Moving`
 ===============  ============================================================
 
-*Members and newcomers* find their weights by EM on their training inputs, with fixed concepts and
-without a label. The server learns the members' weights: they follow from the sums they send.
+*Members and newcomers* find their weights by EM on their training inputs, without a label. The
+server learns the members' weights: they follow from the sums they send.
 
 *Variants.* ``duotone`` trains exactly as FedAvg does. After the last round members send number,
 mean and covariance of their hidden vectors. In the directions along which clients differ most (as
 in FedCD) a mixture of Gaussians is fitted by EM over all samples: centres from those moments, ι by
 maximum likelihood, then five passes in each of which members send sums. If clients differ by no
-more than chance (:func:`~duotone.methods.concepts.chance.by_chance`) there are no concepts, and the
-run says so. Members also learn what each concept adds to the last layer. These heads are off until
-members vote for them (:mod:`duotone.federation.personalise`): then a client's weights, found
-without a label, change its predictions.
+more than chance (:mod:`~duotone.methods.concepts.chance`) there are no concepts, and the run says
+so. Members also learn what each concept adds to the last layer; members vote whether these heads
+are used (:mod:`duotone.federation.personalise`).
 
 ``paper`` is the thesis: a linear projection head on the features gives ẑ; l_p pulls each sample's
 p̂ to its client's p during training. ``learning = em`` is Algorithm 8 (moving averages),
 ``unified`` Algorithm 9 (gradients, Eq. (6.12)). In 20 rounds with the published ι and κ, concepts
 collapsed or said little (the thesis states no number of rounds): ι = 0.1 makes responsibilities
 nearly uniform, κ = 0.05 leaves 5 % to all batches but the last, and l_p is smallest where every
-sample has the same p̂. :class:`Monitors` detect that and warn.
+sample has the same p̂. Monitors warn of that.
 
 *Deviations.* Where the thesis is silent: concepts start as standard normal draws, v uniform, S, C
-and N empty in each round; l_p has weight 1. Eq. (6.1) is computed in logarithms and v has a floor.
-A concept that no sample is near stays in place. In the end v is fitted anew to all samples, Eq.
-(6.4). ``Latents.local`` are responsibilities under equal weights: those with v, as in figure 6.7,
-would reveal the client that probes are to find.
+and N empty in each round; l_p has weight 1; v has a floor; a concept without samples stays. In the
+end v is fitted anew to all samples, Eq. (6.4). ``Latents.local`` are responsibilities under equal
+weights: those with v, as in figure 6.7, would reveal the client that probes are to find.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from duotone.federation.local import task_loss, train
+from duotone.federation.local_training import task_loss, train
 from duotone.federation.method import Method
 from duotone.federation.settings import MethodSettings
 from duotone.methods.concepts.chance import LEVEL, nothing_found

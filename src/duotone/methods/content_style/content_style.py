@@ -63,7 +63,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from duotone.data.colours import half_changed, random_levels, random_textures
-from duotone.federation.local import task_loss, train
+from duotone.federation.local_training import task_loss, train
 from duotone.federation.method import Method
 from duotone.federation.settings import GenerativeSettings
 from duotone.methods.content_style.content_networks import ContentStyle

@@ -19,11 +19,8 @@ R_z, α          :func:`kl_to_standard`, ``alpha``
 R_c, β, ξ       :func:`regulariser`, ``beta``, ``xi``
 ==============  ==========================================
 
-*Unsupervised.* Labels train a linear head on the means of [z; c] and nothing else; its accuracy is
-what tables show. With ``classify = "tune"`` they also tune the encoder of z: from the start if a
-client has labels for half of its images, else in the last 30 % of the rounds, so that a few labels
-cannot undo what many images taught. They never reach the encoder of c, where a client could hide
-them. Samples without a label still count as images.
+*Unsupervised.* Labels train a linear head on the means of [z; c]. With ``classify = "tune"`` they
+also tune the encoder of z, late if a client has few; never the encoder of c, which could hide them.
 
 *Members* use the server's encoders with their own decoder. *Newcomers* are encoded and classified
 at once (zero-shot), and learn their local part from their own images (label-free); with local heads
@@ -45,15 +42,15 @@ side is that of the batch's means, not of every sample: the true divergence is e
 draw, and a maximum over noisy numbers is too large on average. The method's page has the ablation.
 
 *What is shared.* In paper and thesis (§4.3) the whole decoder is local, because whoever has it can
-draw samples. The default shares the branch that draws content: server and clients can draw content,
-also that of any image whose z they hold, but nobody's marks. ``paper`` and ``code`` share neither.
+draw samples. The default shares the branch that draws content: all can draw the content of any image
+whose z they hold, but nobody's marks. ``paper`` and ``code`` share neither.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
 networks are smaller and have no BatchNorm, divergences lack the 0.01 that the authors' code adds to
 variances, and Adam starts afresh in every round. z is detached before the second encoder, as in the
-authors' code and not in Eq. (4), so that z is not changed to help c. The settings are not the
-published ones: Adam at 0.004 along a cosine (paper: 0.001, fixed), 8 and 4 dimensions (4 and 4; to
-classify 8), batches of 64 (256), one pass per round (5), 40 rounds (200).
+authors' code and not in Eq. (4): z is not changed to help c. Settings are not the published ones:
+Adam at 0.004 along a cosine (paper: 0.001, fixed), 8 and 4 dimensions (4 and 4; to classify 8),
+batches of 64 (256), one pass per round (5), 40 rounds (200).
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from duotone.federation.local import (
+from duotone.federation.local_training import (
     cosine_decay,
     is_labelled,
     labels_of,

@@ -17,7 +17,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import cosine_decay, is_labelled, labels_of, run_epochs, task_loss
+from duotone.federation.local_training import (
+    cosine_decay,
+    is_labelled,
+    labels_of,
+    run_epochs,
+    task_loss,
+)
 from duotone.federation.method import Method
 from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.players import Players

@@ -44,7 +44,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from duotone.federation.local import proximal_term
+from duotone.federation.local_training import proximal_term
 from duotone.federation.params import packed, unpacked, whole
 from duotone.methods.padpaf.adversarial import GANMethod, GANSettings, Pull
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState

@@ -69,7 +69,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local import refresh_statistics
+from duotone.federation.local_training import refresh_statistics
 from duotone.federation.method import Part
 from duotone.federation.params import stored
 from duotone.federation.settings import MethodSettings

@@ -50,7 +50,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from duotone.federation.local import cosine_decay, is_labelled, labels_of, task_loss, train
+from duotone.federation.local_training import cosine_decay, is_labelled, labels_of, task_loss, train
 from duotone.federation.method import Method, Part
 from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.generator import STYLE
