@@ -18,8 +18,7 @@ l_p              :func:`preference_loss`
 S, C, N of 6.6   :class:`Moving`
 ===============  ============================================================
 
-*Members and newcomers* find their weights by EM on their training inputs, without a label. The
-server learns the members' weights: they follow from the sums they send.
+*Members and newcomers* find their weights by EM on their inputs. The server learns the members'.
 
 *Variants.* ``duotone`` trains exactly as FedAvg does. After the last round members send number,
 mean and covariance of their hidden vectors. In the directions along which clients differ most (as

@@ -42,7 +42,7 @@ side is that of the batch's means, not of every sample: the true divergence is e
 draw, and a maximum over noisy numbers is too large on average. The method's page has the ablation.
 
 *What is shared.* In paper and thesis (§4.3) the whole decoder is local, because whoever has it can
-draw samples. The default shares the branch that draws content: all can draw the content of any image
+draw samples. The default shares the branch that draws content: all can draw the content of an image
 whose z they hold, but nobody's marks. ``paper`` and ``code`` share neither.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
