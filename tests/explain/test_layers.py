@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from duotone.explain.layers import exchange_values, layer_shares, local_layers
+from duotone.explain.layers import LayerShares, exchange_values, layer_shares, local_layers
 
 
 class Two(nn.Module):
@@ -64,3 +64,16 @@ def test_what_is_exchanged_is_what_is_named():
 def test_one_differing_layer_has_nothing_to_share_out():
     first, second = client(2.0, 1.0), client(5.0, 1.0)
     assert layer_shares(first, torch.tensor([[3.0]]), [second.params], value) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "faithfulness", "expected"),
+    [((0.6, 0.1), 0.9, True), ((0.6, 0.1), 0.5, False), ((0.4, 0.3, 0.3), 0.9, False)],
+)
+def test_a_layer_is_named_alone_only_if_it_does_most_by_itself(values, faithfulness, expected):
+    names = tuple("abc"[: len(values)])
+    found = LayerShares(names, values, sum(values), faithfulness, 4)
+    assert found.is_one_layers_doing is expected
+    turned = LayerShares(names, tuple(-v for v in values), -sum(values), faithfulness, 4)
+    assert turned.is_one_layers_doing is expected
+    assert turned.largest == "a"

@@ -44,6 +44,12 @@ class LayerShares:
         sign = 1 if self.total >= 0 else -1
         return self.names[int(np.argmax(sign * np.array(self.values)))]
 
+    @property
+    def is_one_layers_doing(self) -> bool:
+        """Whether one layer does most of it by itself, so that it may be named alone."""
+        share = self.values[self.names.index(self.largest)] / self.total if self.total else 0.0
+        return share >= 0.5 and self.faithfulness >= 0.8
+
 
 def differing_tensors(first: Params, *others: Params) -> list[str]:
     """Return the tensors in which a model differs from any of some others.

@@ -240,8 +240,13 @@ class _Explainer:
         else:
             (only,) = local_layers(self.client, [witness.params for witness in unlike])
             source = layer_words(network, only)
-        mostly = "comes mostly from" if layers is not None else "can only come from"
-        lines.append(f"The difference is mostly {what}, and {mostly} {source}.")
+        if layers is None:
+            how = f"can only come from {source}"
+        elif layers.is_one_layers_doing:
+            how = f"comes mostly from {source}"
+        else:
+            how = f"comes from several layers together, most of all {source}"
+        lines.append(f"The difference is mostly {what}, and {how}.")
         alike = len(rivals) - len(unlike)
         if alike:
             more = "s have" if alike > 1 else " has"
