@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -75,7 +76,7 @@ def seconds_between_commits(run: Path) -> list[float]:
         for line in (run / "log.txt").read_text(encoding="utf-8").splitlines()
         if " committed" in line or " starting after" in line
     ]
-    return [(b - a).total_seconds() for a, b in zip(stamps, stamps[1:], strict=False)]
+    return [(b - a).total_seconds() for a, b in pairwise(stamps)]
 
 
 def main() -> None:
