@@ -147,8 +147,10 @@ def assert_same(hospitals, run, simulation):
         assert (run / "checkpoints" / file.name).read_bytes() == file.read_bytes()
     assert not list((run / "checkpoints" / "clients").iterdir())
     federation = json.loads((run / "run.json").read_text())["federation"]
-    for file in (simulation / "checkpoints" / "clients").iterdir():
-        client = file.name.rpartition("-")[0]
+    last = json.loads((simulation / "checkpoints" / "manifest.json").read_text())["clients"]
+    assert last.keys() == set(HOSPITALS)
+    for client, name in last.items():
+        file = simulation / "checkpoints" / name
         kept = hospitals.place / "hospitals" / "states" / client / federation / file.name
         assert kept.read_bytes() == file.read_bytes(), file.name
 
@@ -232,7 +234,7 @@ def test_a_server_that_is_killed_is_resumed_to_the_same_end(hospitals):
     wait_for_round(out, 2)
     hospitals.kill("server")
     submitted.kill()
-    submitted.wait()
+    submitted.communicate()
     hospitals.start("server")
     hospitals.wait_until_online()
     again = hospitals.submitting("--resume", "--out", out)

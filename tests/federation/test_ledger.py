@@ -71,3 +71,16 @@ def test_a_job_that_says_nothing_is_of_the_last_level():
     with pytest.raises(DisclosureError, match="only the level 'simulation'"):
         check_level(object(), "codes")
     check_level(object(), "simulation")
+
+
+class Trap:
+    def __getattribute__(self, name):
+        raise RuntimeError("a trap")
+
+
+def test_a_strange_answer_is_entered_and_does_no_harm():
+    ledger = Ledger()
+    ledger.enter(JOB, "a", {"w": Trap()})
+    ledger.enter(JOB, "b", {"x" * 999: 1.0})
+    assert ledger.table()["kinds"]["update"]["names"] == ["unreadable", "x" * 200]
+    assert ledger.table()["clients"]["a"] == {"update": {"rounds": 1, "bytes": 0}}

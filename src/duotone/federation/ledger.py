@@ -20,6 +20,9 @@ from duotone.types import ClientState
 
 COLUMNS = ("round", "client", "what", "level", "bytes", "names")
 _NUMBER = 8  # bytes of a single number
+_MOST_NAMES = 5_000  # of one kind: a hostile client may send any number of them
+_LONGEST_NAME = 200
+_UNREADABLE = "unreadable"
 
 
 @dataclass(slots=True)
@@ -61,9 +64,14 @@ class Ledger:
         entry = self.entries.setdefault((self.round, client, what), Entry())
         entry.times += 1
         known = self.names.setdefault(what, {})
-        for name, size in named_sizes(answer):
-            known.setdefault(name or "values")
-            entry.bytes += size
+        try:
+            sizes = list(named_sizes(answer))
+        except Exception:  # a strange object may raise anything when it is read
+            sizes = [(_UNREADABLE, 0)]
+        entry.bytes += sum(size for _, size in sizes)
+        for name, _ in sizes:
+            if len(known) < _MOST_NAMES:
+                known.setdefault((name or "values")[:_LONGEST_NAME])
 
     def lines(self, round: int) -> str:
         """Return the lines of ``ledger.csv`` for a round; names stand where a kind is first met."""
