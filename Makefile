@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test test-all mutants check format bench clean
+.PHONY: help demo test test-all mutants fuzz check format bench lock sbom clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ test-all: check  ## the slow tests too
 mutants: $(READY)  ## break the code on purpose and see which test notices (slow)
 	$(BIN)/python tests/mutants/run.py
 
+fuzz: $(READY)  ## give every reader 20,400 damaged files (about 15 minutes)
+	$(BIN)/python tests/fuzz/fuzz.py --count 2000 --seed 0
+
 check: $(READY)  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -38,5 +41,16 @@ format: $(READY)  ## put the code into shape
 bench: $(READY)  ## speed and memory, written to benchmarks/results
 	$(BIN)/python benchmarks/run.py
 
+lock: $(READY)  ## write requirements.lock with hashes, and docs/licences.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+	  --report .venv/report.json -c constraints.txt '.[dev]'
+	$(BIN)/python scripts/lock.py .venv/report.json
+
+sbom: $(READY)  ## write dist/sbom.json, a bill of materials in CycloneDX
+	test -x .venv-sbom/bin/cyclonedx-py || $(PYTHON) -m venv .venv-sbom
+	.venv-sbom/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom
+	mkdir -p dist
+	.venv-sbom/bin/cyclonedx-py environment --of JSON -o dist/sbom.json $(BIN)/python
+
 clean:  ## remove what the targets made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-sbom .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

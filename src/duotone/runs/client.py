@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from duotone.data.preparing import Preparation
-from duotone.errors import ClientError, ConfigError
+from duotone.errors import ClientError, ConfigError, RunError
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.networks.reading import BATCH, in_batches
@@ -245,5 +245,12 @@ class Client:
 
     @cached_property
     def _network(self) -> nn.Module:
-        # The method has one network, which the next client will be loaded into.
-        return copy.deepcopy(self.method.load(self.params, self.facts.info)).eval()
+        try:
+            # The method has one network, which the next client will be loaded into.
+            return copy.deepcopy(self.method.load(self.params, self.facts.info)).eval()
+        except (RuntimeError, MemoryError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise RunError(
+                f"The parameters of client {self.name!r} do not fit its model ({reason}); its "
+                "files are damaged, or the model was changed."
+            ) from error

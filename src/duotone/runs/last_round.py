@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from duotone.config import RunConfig
+from duotone.config import RunConfig, validated
 from duotone.federation.election import Election
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving
@@ -70,9 +70,13 @@ def method_again(
         info: The form of the data.
         method: The method, if it was made in Python.
         device: Where to compute: cpu; anything else takes a GPU if there is one.
+
+    Raises:
+        ConfigError: What was written down is damaged.
     """
-    kind: type[Method] = method or METHODS.load(table["name"])
-    settings = kind.Config(**{key: value for key, value in table.items() if key != "name"})
+    kind: type[Method] = method or METHODS.load(str(table.get("name", "")))
+    own = {key: value for key, value in table.items() if key != "name"}
+    settings = validated(kind.Config, own, owner=f"the method {kind.name!r}", prefix="method.")
     if kind.own_model is not None:
         model = "cnn-bn" if info.is_image else kind.table_model
     network = as_network(MODELS.load(model) if isinstance(model, str) else model)
