@@ -123,8 +123,8 @@ def test_reports_open_offline_with_every_section_and_no_error(cli, folder, capsy
             sys.stderr.write(f"\n{NO_BROWSER}\n")
         pytest.skip(NO_BROWSER)
     one = opened(Path("fedavg/report.html"), folder)
-    check(one, "verdict", "set-up", "learning", "clients", "newcomers", "separation", "maps")
-    check(one, "pictures", "communication", "repeat")
+    check(one, "verdict", "set-up", "learning", "newcomers", "separation", "maps")
+    check(one, "holdings", "fairness", "calibration", "communication", "repeat")
     check(opened(Path("report.html"), folder), "verdict", "scores", "curves", "settings", "repeat")
 
 

@@ -102,7 +102,7 @@ class Ledger:
             found["rounds"] += 1
             found["bytes"] += entry.bytes
         kinds = {
-            what: {"level": self.levels[what], "names": list(names)}
+            what: {"level": self.levels[what], "names": sorted(names)}
             for what, names in sorted(self.names.items())
         }
         return {"kinds": kinds, "clients": clients}

@@ -323,3 +323,24 @@ def test_what_an_error_says_of_the_data_stays_with_the_node(tmp_path, monkeypatc
         (result,) = backend.map_clients(job, [ClientTask("c0", None)])
     assert result.failure.reason == "ValueError on its node, whose log says more"
     assert "John Smith" in caplog.text
+
+
+def test_a_far_client_that_was_refused_still_has_the_state_that_counts(tmp_path):
+    method, population = made()
+    with FarFederation(method, population, tmp_path) as backend:
+        whole = backend.grid.app
+
+        def app(message, context):
+            reply = whole(message, context)
+            request, _ = request_of(message.content)
+            if request.client == "c1" and '"round": 2' in request.job:
+                return with_update(not_a_number)(backend, reply, message)
+            return reply
+
+        backend.grid.app = app
+        states = MemoryStates()
+        rounds = federate(method, population, rounds=3, seed=0, backend=backend, states=states)
+        next(rounds)
+        assert "NaN" in next(rounds).refused["c1"]
+        assert states.get("c1").round == 1
+        assert "c1" in [update.client for update in next(rounds).updates]
