@@ -5,7 +5,7 @@ import json
 import pytest
 
 import duotone
-from duotone.errors import ConfigError
+from duotone.errors import ConfigError, RunError
 
 SMALL = {
     "data": "mini-digits",
@@ -58,3 +58,14 @@ def test_too_few_clients_for_a_rule_are_an_error_before_training():
     method = {"name": "fedavg", "aggregate": "krum", "hostile": 0.4}
     with pytest.raises(ConfigError, match=r"aggregate = 'krum' with hostile = 0\.4"):
         duotone.run({**SMALL, "method": method})
+
+
+def test_an_exported_client_that_announces_a_million_classes_is_refused(tmp_path):
+    run = duotone.run({**SMALL, "method": {"name": "fedavg"}}, out=tmp_path / "run")
+    run.client("0").export(tmp_path / "exported")
+    path = tmp_path / "exported" / "client.json"
+    content = json.loads(path.read_text())
+    content["info"]["outputs"] = 999_990
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="fewer numbers than outputs"):
+        duotone.load_client(tmp_path / "exported")

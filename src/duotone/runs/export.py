@@ -121,7 +121,11 @@ def load_client(
         tensors = read_regular(place / name)
         if zlib.crc32(tensors) != crc:
             raise RunError(f"{place / name} is damaged (its checksum differs); export it again.")
-        return Client(facts, used, load_tensors(tensors))
+        params = load_tensors(tensors)
+        # A few bytes may announce a million classes, and a network for them fills the memory.
+        if facts.info.outputs > sum(tensor.numel() for tensor in params.values()):
+            raise RunError(f"{path} is damaged: its model has fewer numbers than outputs.")
+        return Client(facts, used, params)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{place / name} cannot be read: {error}.") from error
 
