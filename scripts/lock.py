@@ -24,13 +24,8 @@ HEAD = """\
 TABLE = """\
 # Licences
 
-<<<<<<< HEAD
-What the tested set consists of; duotone itself is under Apache-2.0. Made by `make lock`. Nothing
-of it is copied into this package.
-=======
 What the tested set consists of; duotone itself is under Apache-2.0. Made by `make lock`.
 Nothing of it is copied into this package.
->>>>>>> hardened
 
 | package | version | licence, in its own words |
 |---|---|---|
