@@ -72,6 +72,10 @@ class Watched:
 
     inner: Serial
     asked: list[tuple[str, int | None, tuple[str, ...]]] = field(default_factory=list)
+    level: str = "simulation"
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
 
     def map_clients(self, job, tasks):
         tasks = list(tasks)

@@ -65,3 +65,5 @@ def main() -> None:
             "Correct it there; --debug shows the whole traceback.\n"
         )
         sys.exit(1)
+    finally:
+        trust_only(None)

@@ -307,5 +307,6 @@ class _Execution:
         )
 
     def _warnings(self) -> list[str]:
-        method = self.plan.method
-        return method.warnings(self.store.last.server()) if isinstance(method, Warns) else []
+        method, attack = self.plan.method, self.plan.attack
+        said = method.warnings(self.store.last.server()) if isinstance(method, Warns) else []
+        return said if attack is None else [attack.said, *said]
