@@ -13,6 +13,7 @@ from duotone.explain.card_page import html_page, html_part
 from duotone.explain.layers import LayerShares
 from duotone.explain.neighbours import Neighbourhood
 from duotone.explain.pixels import Attribution
+from duotone.explain.through_input import ThroughInput
 
 SMALL = 0.1
 """A part of a probability below it is not worth a sentence."""
@@ -131,6 +132,7 @@ class Card:
         sentences: The explanation in plain words.
         layers: Which local layers make the answer another than the reference's, if several do.
         codes: What codes add to it, where the method has them.
+        through_input: What would be said if other clients had sent the sample.
         sample_pixels: Where in the input the reference's answer comes from.
         reading_pixels: Where the client's own part comes from.
         support: The client's own nearest samples; nobody else's are ever shown.
@@ -150,6 +152,7 @@ class Card:
     sentences: tuple[str, ...]
     layers: LayerShares | None
     codes: CodeShares | None
+    through_input: ThroughInput | None
     sample_pixels: Attribution | None
     reading_pixels: Attribution | None
     support: Neighbourhood | None
@@ -210,6 +213,9 @@ def card_lines(card: Card) -> list[str]:
             f"  Its local code is worth {card.codes.exchanged:+.3f} against those of other "
             f"clients' samples, {card.codes.placebo:+.3f} against its own samples'."
         )
+    if card.through_input is not None and card.through_input.speaks:
+        said = ", ".join(f"{name}: {label}" for name, label in card.through_input.answers.items())
+        lines += ["", f"As if it were a sample of another client: {said}."]
     if card.support is not None:
         told = ", ".join(f"{own.label} (#{own.number})" for own in card.support.nearest)
         near = f"{card.support.agree} of {len(card.support.nearest)} agree"

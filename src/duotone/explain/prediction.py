@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from duotone.errors import ConfigError, DataError, DuotoneError, MissingExtraError, RunError
-from duotone.explain.card import SMALL, Card, ClassParts
+from duotone.explain.card import SMALL, Card, ClassParts, CodeShares
 from duotone.explain.code_game import code_shares
 from duotone.explain.differing import difference
 from duotone.explain.layers import (
@@ -21,6 +21,7 @@ from duotone.explain.layers import (
 )
 from duotone.explain.neighbours import neighbourhood
 from duotone.explain.pixels import Attribution, attribution, difference_of, mean_of, output_of
+from duotone.explain.through_input import ThroughInput, through_input
 from duotone.explain.witnesses import REFERENCES, Compared, Federation, compare
 from duotone.measures.sheet import pixels
 from duotone.networks.reading import named_tensors
@@ -116,7 +117,7 @@ class _Explainer:
         own = self.federation.own_samples(client.name)
         notes: list[str] = []
         of_sample, of_reading = self._pixels(compared, unlike, top, own, notes)
-        codes = code_shares(self.federation, client, self.x, top, own)
+        codes, moved = self._by_samples_of_others(top, own)
         support = None if own is None else neighbourhood(client, self.x, own, answer)
         found = None if other is None else difference(self.federation, client, other, self.x)
         # The parts add up by construction; that they do on this card is checked all the same.
@@ -132,10 +133,14 @@ class _Explainer:
         needed = (
             *compared.needed,
             *(() if codes is None else ("test samples of members, to exchange their codes",)),
+            *(() if moved is None else ("training samples of members, as means of neighbours",)),
             *(() if own is None else (f"own training samples of {client.name}",)),
             *(() if other is None else (f"the local part of {other.name}",)),
         )
         classes = _class_parts(compared, names)
+        sentences = self._sentences(compared, classes, rivals, unlike, layers)
+        if moved is not None:
+            sentences.append(moved.sentence(answer, self._thing))
         return Card(
             client=client.name,
             method=client.method.name,
@@ -143,9 +148,10 @@ class _Explainer:
             truth=truth,
             reference=REFERENCES[self.reference],
             classes=classes,
-            sentences=tuple(self._sentences(compared, classes, rivals, unlike, layers)),
+            sentences=tuple(sentences),
             layers=layers,
             codes=codes,
+            through_input=moved,
             sample_pixels=of_sample,
             reading_pixels=of_reading,
             support=support,
@@ -155,6 +161,19 @@ class _Explainer:
             notes=tuple(notes),
             picture=pixels(self.x)[0] if info.is_image else None,
         )
+
+    def _by_samples_of_others(
+        self, top: int, own: ClientData | None
+    ) -> tuple[CodeShares | None, ThroughInput | None]:
+        """Play the games that need other members' samples, if those may be used."""
+        if own is None or self.reference != "members":
+            return None, None
+        codes = code_shares(self.federation, self.client, self.x, top, own)
+        return codes, through_input(self.federation, self.client, self.x)
+
+    @property
+    def _thing(self) -> str:
+        return "image" if self.client.facts.info.is_image else "sample"
 
     def _layers(self, unlike: Sequence[Client], top: int) -> LayerShares | None:
         """Return how much each own layer adds to the answer, against that of others."""
@@ -211,7 +230,6 @@ class _Explainer:
         name, first = self.client.name, classes[0]
         who = "Anybody" if self.reference == "members" else "The shared model"
         is_class = self.client.facts.info.task == "classes"
-        thing = "image" if self.client.facts.info.is_image else "sample"
         if is_class:
             says = f"Client {name} says {first.name} ({first.answer:.2f})."
             usual = compared.told.mean(axis=0)
@@ -233,7 +251,7 @@ class _Explainer:
         if is_same and abs(first.habit + first.reading) < small:
             return [*lines, f"Hardly anything in the answer is particular to {name}."]
         part = "reading" if abs(first.reading) >= abs(first.habit) else "habit"
-        what = f"{name}'s reading of this {thing}" if part == "reading" else f"{name}'s habit"
+        what = f"{name}'s reading of this {self._thing}" if part == "reading" else f"{name}'s habit"
         network = self.client.model()
         if layers is not None:
             source = layer_words(network, layers.largest)
