@@ -4,12 +4,19 @@ python -m studies.explained OUT.json [METHOD …]
 python -m studies.explained OUT.json table
 
 In the data a visible gate says whether one rule for all or the rule of the client's group gives the
-class. Methods with local parameters learn rows that hide the group; methods with codes learn images
-that show it. For every method, seed and client: accuracy, |reading| of the true class and decisions
-that change when the local part is exchanged for another group's, on samples that depend on the
-client and on those that do not; AUC of |reading| for "depends on the client", also with a
-randomised local part; how often exchanging the layer that a card names changes the decision, and
-how often exchanging all others does; where there are codes, the same exchanges of local codes.
+class. Methods with local parameters learn rows and images that hide the group; methods with codes,
+and FedAvg, learn images that show it. For every method, data, seed and client:
+
+- accuracy, on samples that depend on the client and on those that do not;
+- |reading| of the true class, and how far it is from the truth; AUC of |reading| for "depends on
+  the client", also with a randomised local part; reading with a local part of another group;
+- decisions that change with another group's local part; the same foretold from half of the members:
+  of the answers whose reading is above a limit, how many does most of the other half decide
+  otherwise (precision), and of those that it does, how many were named (recall);
+- decisions that change with the layer that a card names, and with all others;
+- decisions that change with local codes of another group's samples, and of own ones;
+- how often a card says that the client speaks through the input.
+
 Results are added to what the file holds, so that an interrupted study goes on.
 """
 
@@ -32,30 +39,31 @@ from torch import Tensor
 import duotone
 from duotone.explain import Federation
 from duotone.explain.layers import exchange_values, layer_shares, local_layers
+from duotone.explain.through_input import through_input
 from duotone.federation.protocols import ExchangesCodes
 from duotone.measures.asked import as_answers
 from duotone.measures.decomposition import FloatArray, decomposed
 from duotone.runs.client import Client
 
-TABLE, IMAGES = "planted-rule-table", "planted-rule-visible"
-METHODS = {
-    "fedavg-ft": (TABLE, 20),
-    "fedbn": (TABLE, 20),
-    "fedrep": (TABLE, 20),
-    "ditto": (TABLE, 20),
-    "apfl": (TABLE, 20),
-    "fedcd": (IMAGES, 20),
-    "fedvc": (IMAGES, 20),
-    "content-style": (IMAGES, 20),
-    "feddva": (IMAGES, 40),
+TABLE, HIDDEN, VISIBLE = "planted-rule-table", "planted-rule", "planted-rule-visible"
+PARAMETERS = ("fedavg-ft", "fedbn", "fedrep", "ditto", "apfl")
+ROUNDS = {
+    **{(name, TABLE): 20 for name in PARAMETERS},
+    **{(name, HIDDEN): 40 for name in PARAMETERS},
+    **{(name, VISIBLE): 20 for name in ("fedavg", "fedcd", "fedvc", "content-style")},
+    ("feddva", VISIBLE): 40,
+    ("fedavg", HIDDEN): 20,  # the control: nothing in the images shows the group
 }
+SPEAKING = ("fedavg", "fedcd", "fedrep")
 SEEDS = (0, 1, 2)
 LOOKED_AT = 15  # samples of a client whose layers are exchanged
+MOVED = 10  # samples of a client that are moved to where others' samples lie
+NAMED = 0.2  # a larger reading foretells that others decide otherwise; chosen with seed 9
 
 
-def explained(name: str, seed: int, folder: Path) -> list[dict[str, Any]]:
+def explained(name: str, data: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     """Train one method with one seed and check its explanations; return a row for each value."""
-    data, rounds = METHODS[name]
+    rounds = ROUNDS[name, data]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run = duotone.run(
@@ -88,35 +96,82 @@ def checked(federation: Federation, client: Client) -> dict[str, float]:
     own = population.data(client.name, "test")
     facts = population.factors(population.rows(client.name, "test"))
     gate, label = facts["gate"] == 1, own.labels.numpy()
-    reading, told = readings(federation, client, own.x, label)
+    told = answers(federation, own.x)
+    reading = readings(federation, client, own.x, told)
     groups = np.array([federation.client(n).facts.group for n in federation.members])
     others = groups != client.facts.group
     decided = client.scores_from(own.x).argmax(dim=1).numpy()
     flips = (told.argmax(axis=2) != decided)[others].mean(axis=0)
-    found = {"auc": roc_auc_score(gate, reading)}
-    scrambled, _ = readings(federation, randomised(federation, client), own.x, label)
-    found["auc.randomised"] = roc_auc_score(gate, scrambled)
+    of_label = np.abs(of(reading, label))
+    found = {"auc": roc_auc_score(gate, of_label)}
+    scrambled = readings(federation, randomised(federation, client), own.x, told)
+    found["auc.randomised"] = roc_auc_score(gate, np.abs(of(scrambled, label)))
+    rival = federation.client(federation.members[int(np.flatnonzero(others)[0])])
+    wrong = of(readings(federation, rival, own.x, told), label)
     for words, chosen in (("dependent", gate), ("independent", ~gate)):
         found[f"accuracy.{words}"] = float((decided == label)[chosen].mean())
-        found[f"reading.{words}"] = float(reading[chosen].mean())
+        found[f"reading.{words}"] = float(of_label[chosen].mean())
+        off = np.abs(of(reading, label) - facts["reading"])
+        found[f"off.{words}"] = float(off[chosen].mean())
+        found[f"wrong_part.{words}"] = float(wrong[chosen].mean())
         found[f"flips.{words}"] = float(flips[chosen].mean())
-    rival = federation.client(federation.members[int(np.flatnonzero(others)[0])])
+        found[f"through_input.{words}"] = speaking(federation, client, own.x[chosen][:MOVED])
+    found |= foretold(federation, client, own.x, told)
     found |= layers_exchanged(client, rival, own.x[gate][:LOOKED_AT])
     found |= codes_exchanged(federation, client, own.x, gate)
-    return {metric: round(float(value), 4) for metric, value in found.items()}
+    return {m: round(float(value), 4) for m, value in found.items() if not np.isnan(value)}
+
+
+def answers(federation: Federation, x: Tensor) -> FloatArray:
+    """Return what all members say of some samples, ``(members, samples, classes)``."""
+    members = [federation.client(name) for name in federation.members]
+    return np.stack([as_answers(m.scores_from(x), m.facts.info) for m in members])
+
+
+def of(values: FloatArray, label: np.ndarray[Any, Any]) -> FloatArray:
+    """Return the values ``(samples, classes)`` of one class of each sample."""
+    found: FloatArray = values[np.arange(len(label)), label]
+    return found
 
 
 def readings(
-    federation: Federation, client: Client, x: Tensor, label: np.ndarray[Any, Any]
-) -> tuple[FloatArray, FloatArray]:
-    """Return |reading| of the true class of samples, and what all members say of them."""
+    federation: Federation,
+    client: Client,
+    x: Tensor,
+    told: FloatArray,
+    members: Sequence[int] | None = None,
+) -> FloatArray:
+    """Return what is reading in a client's answers, compared with all or some members."""
+    chosen = list(range(len(told))) if members is None else list(members)
+    usual = [federation.usual(federation.client(federation.members[m])) for m in chosen]
     info = client.facts.info
-    members = [federation.client(name) for name in federation.members]
-    told = np.stack([as_answers(member.scores_from(x), info) for member in members])
-    usual = np.stack([federation.usual(member) for member in members])
     own = as_answers(client.scores_from(federation.background), info).mean(axis=0)
-    parts = decomposed(as_answers(client.scores_from(x), info), told, own, usual)
-    return np.abs(parts.reading[np.arange(len(label)), label]), told
+    answer = as_answers(client.scores_from(x), info)
+    return decomposed(answer, told[chosen], own, np.stack(usual)).reading
+
+
+def foretold(
+    federation: Federation, client: Client, x: Tensor, told: FloatArray
+) -> dict[str, float]:
+    """Return how well readings against half of the members foretell what the other half decides."""
+    rest = [i for i, name in enumerate(federation.members) if name != client.name]
+    decided = client.scores_from(x).argmax(dim=1).numpy()
+    half, other = rest[::2], rest[1::2]
+    named = of(readings(federation, client, x, told, half), decided) > NAMED
+    changes = (told[other].argmax(axis=2) != decided).mean(axis=0) > 0.5
+    hits = float((named & changes).sum())
+    return {
+        "foretold.precision": hits / named.sum() if named.any() else float("nan"),
+        "foretold.recall": hits / changes.sum() if changes.any() else float("nan"),
+    }
+
+
+def speaking(federation: Federation, client: Client, x: Tensor) -> float:
+    """Return how often a card says that the client speaks through the input."""
+    if client.method.name not in SPEAKING:
+        return float("nan")
+    found = [through_input(federation, client, sample) for sample in x.split(1)]
+    return float(np.mean([f.speaks for f in found if f is not None] or [np.nan]))
 
 
 def randomised(federation: Federation, client: Client) -> Client:
@@ -192,18 +247,22 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     columns = {
         "accuracy": ("accuracy.dependent", "accuracy.independent"),
         "size of reading": ("reading.dependent", "reading.independent"),
+        "off the truth": ("off.dependent", "off.independent"),
+        "wrong part": ("wrong_part.dependent", "wrong_part.independent"),
         "AUC, randomised": ("auc", "auc.randomised"),
         "exchanged local part": ("flips.dependent", "flips.independent"),
+        "precision, recall": ("foretold.precision", "foretold.recall"),
         "named layer, all others": ("layers.named", "layers.others"),
         "exchanged code": ("codes.other_group.dependent", "codes.other_group.independent"),
         "own codes": ("codes.own.dependent", "codes.own.independent"),
+        "through the input": ("through_input.dependent", "through_input.independent"),
     }
     lines = [
-        f"| method | seeds | {' | '.join(columns)} |",
+        f"| method, data | seeds | {' | '.join(columns)} |",
         f"|---|---:|{'---|' * len(columns)}",
     ]
-    for name in METHODS:
-        own = found.filter(pl.col("method") == name)
+    for name, data in ROUNDS:
+        own = found.filter((pl.col("method") == name) & (pl.col("data") == data))
         if not own.height:
             continue
         seeds = own.group_by("metric", "seed").agg(pl.col("value").mean())
@@ -212,7 +271,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             " / ".join(f"{means[metric]:.3f}" if metric in means else "–" for metric in pair)
             for pair in columns.values()
         ]
-        lines.append(f"| `{name}` | {own['seed'].n_unique()} | {' | '.join(cells)} |")
+        lines.append(f"| `{name}`, {data} | {own['seed'].n_unique()} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -224,12 +283,12 @@ def main() -> None:
     if wanted == ["table"]:
         sys.stdout.write(table(rows))
         return
-    done = {(row["method"], row["seed"]) for row in rows}
+    done = {(row["method"], row["data"], row["seed"]) for row in rows}
     for seed in SEEDS:
-        for name in wanted or METHODS:
-            if (name, seed) not in done:
+        for name, data in ROUNDS:
+            if (name, data, seed) not in done and (not wanted or name in wanted):
                 with tempfile.TemporaryDirectory() as folder:
-                    rows += explained(name, seed, Path(folder))
+                    rows += explained(name, data, seed, Path(folder))
                 path.write_text(
                     "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", "utf-8"
                 )
