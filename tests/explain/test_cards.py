@@ -73,6 +73,8 @@ def test_against_the_shared_model_no_other_local_part_is_needed(alike, ruled):
     card = alike.client("c0").explain(sample=0, reference="shared")
     assert "against the shared model" in str(card)
     assert not any("members" in line for line in card.needed)
+    assert card.through_input is None
+    assert alike.client("c0").explain(sample=0).through_input is not None
     with pytest.raises(duotone.ConfigError, match="reference='members'"):
         ruled.client("c0").explain(sample=0, reference="shared")
 

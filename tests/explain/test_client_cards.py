@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -55,6 +56,13 @@ def test_the_federation_card_shares_out_the_variance(ruled, alike):
 def test_unknown_clients_and_unfinished_runs_are_refused(ruled, tmp_path):
     with pytest.raises(duotone.UnknownNameError, match="no client 'zz'"):
         ruled.card("zz")
+    copy = shutil.copytree(ruled.path, tmp_path / "copy")
+    facts = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**facts, "status": "interrupted"}))
+    run = duotone.load_run(copy)
+    for ask in (run.card, lambda: run.card("c0"), lambda: run.client("c0").explain(sample=0)):
+        with pytest.raises(duotone.RunError, match="is interrupted; finish it first: duotone res"):
+            ask()
 
 
 def test_names_cannot_become_part_of_the_page(ruled):
