@@ -13,7 +13,10 @@ and FedAvg, learn images that show it. For every method, data, seed and client:
 - decisions that change with another group's local part; the same foretold from half of the members:
   of the answers whose reading is above a limit, how many does most of the other half decide
   otherwise (precision), and of those that it does, how many were named (recall);
-- decisions that change with the layer that a card names, and with all others;
+- decisions that change with another group's local part where a card says that something in the
+  answer is particular to the client, and where it says that hardly anything is;
+- how often a card names one layer alone, and then the decisions that change with this layer, and
+  with all others;
 - decisions that change with local codes of another group's samples, and of own ones;
 - how often a card says that the client speaks through the input.
 
@@ -38,6 +41,7 @@ from torch import Tensor
 
 import duotone
 from duotone.explain import Federation
+from duotone.explain.card import SMALL
 from duotone.explain.layers import exchange_values, layer_shares, local_layers
 from duotone.explain.through_input import through_input
 from duotone.federation.protocols import ExchangesCodes
@@ -116,6 +120,10 @@ def checked(federation: Federation, client: Client) -> dict[str, float]:
         found[f"wrong_part.{words}"] = float(wrong[chosen].mean())
         found[f"flips.{words}"] = float(flips[chosen].mean())
         found[f"through_input.{words}"] = speaking(federation, client, own.x[chosen][:MOVED])
+    particular = of(told.mean(axis=0), decided)
+    named = np.abs(of(told[federation.members.index(client.name)], decided) - particular) >= SMALL
+    for words, chosen in (("named", named), ("unnamed", ~named)):
+        found[f"part.{words}"] = float(flips[chosen].mean()) if chosen.any() else float("nan")
     found |= foretold(federation, client, own.x, told)
     found |= layers_exchanged(client, rival, own.x[gate][:LOOKED_AT])
     found |= codes_exchanged(federation, client, own.x, gate)
@@ -189,7 +197,7 @@ def randomised(federation: Federation, client: Client) -> Client:
 def layers_exchanged(client: Client, rival: Client, x: Tensor) -> dict[str, float]:
     """Return how often the layer that a card names changes a decision, and all others together."""
     layers = local_layers(client, [rival.params])
-    named, others = [], []
+    named, others, alone = [], [], []
     for sample in x.split(1):
         here, there = (int(c.scores_from(sample).argmax()) for c in (client, rival))
         if len(layers) < 2 or here == there:
@@ -201,6 +209,9 @@ def layers_exchanged(client: Client, rival: Client, x: Tensor) -> dict[str, floa
             lambda scores, a=here, b=there: float(scores[0, b] - scores[0, a]),  # type: ignore[misc]
         )
         assert shares is not None
+        alone.append(shares.is_one_layers_doing)
+        if not alone[-1]:
+            continue
         changed = exchange_values(
             client,
             sample,
@@ -211,9 +222,12 @@ def layers_exchanged(client: Client, rival: Client, x: Tensor) -> dict[str, floa
         place = 1 << list(layers).index(shares.largest)
         named.append(changed[place])
         others.append(changed[(len(changed) - 1) ^ place])
-    if not named:
+    if not alone:
         return {}
-    return {"layers.named": float(np.mean(named)), "layers.others": float(np.mean(others))}
+    found = {"layers.one": float(np.mean(alone))}
+    if named:
+        found |= {"layers.named": float(np.mean(named)), "layers.others": float(np.mean(others))}
+    return found
 
 
 def codes_exchanged(
@@ -252,7 +266,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "AUC, randomised": ("auc", "auc.randomised"),
         "exchanged local part": ("flips.dependent", "flips.independent"),
         "precision, recall": ("foretold.precision", "foretold.recall"),
-        "named layer, all others": ("layers.named", "layers.others"),
+        "part: named, not": ("part.named", "part.unnamed"),
+        "one layer named": ("layers.one",),
+        "that layer, all others": ("layers.named", "layers.others"),
         "exchanged code": ("codes.other_group.dependent", "codes.other_group.independent"),
         "own codes": ("codes.own.dependent", "codes.own.independent"),
         "through the input": ("through_input.dependent", "through_input.independent"),
