@@ -8,7 +8,9 @@ from typing import Any
 from duotone.reproduction.committed import (
     REPRODUCED,
     numbers_of,
+    own_file,
     result_verdict,
+    results_file,
     row_verdict,
     scaled,
     value_of,
@@ -105,7 +107,7 @@ def used_text(row: Row) -> str:
     for result in row.judged:
         found = numbers_of(row, result.label) or numbers_of(row, OURS)
         if found is not None:
-            return _setting(found[0].settings)
+            return _setting(found[0][0].settings)
     return ""
 
 
@@ -140,6 +142,8 @@ def table_beside(row: Row) -> tuple[list[str], list[list[str]]]:
     """Return the paper's table with ours beside every column: heads and lines."""
     table = row.table
     assert table is not None
+    if results_file(own_file(row)) is not None:
+        row = row.model_copy(update={"earlier": []})  # one table, one setting
     heads = [table.first or "row"]
     shown = [place for place, score in enumerate(table.scores) if score]
     for place, column in enumerate(table.columns):

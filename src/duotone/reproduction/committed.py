@@ -116,20 +116,31 @@ class Numbers:
         return float(made * own["method.epochs"] / (rounds * epochs))
 
 
-def numbers_of(row: Row, label: str) -> tuple[Numbers, Earlier | None] | None:
-    """Return the numbers that stand for one of the paper's names.
+def numbers_of(row: Row, *labels: str) -> list[tuple[Numbers, Earlier | None]] | None:
+    """Return the numbers that stand for some of the paper's names, all with the same settings.
 
-    Those of the row's own study come first, then those of earlier files.
+    They are those of the row's own study if it has all of them, else those of earlier files.
     """
-    file = f"{REPRODUCED}/{row.study}.json"
-    found = None if row.study is None else _entry(file, label)
-    if found is not None:
-        return found, None
+    if row.study is not None:
+        file = own_file(row)
+        found = [(numbers, None) for label in labels if (numbers := _entry(file, label))]
+        if len(found) == len(labels):
+            return [*found]
+    others = [_earlier(row, label) for label in labels]
+    known = [other for other in others if other is not None]
+    return [*known] if len(known) == len(labels) else None
+
+
+def own_file(row: Row) -> str:
+    """Return the file that holds a row's own study."""
+    return f"{REPRODUCED}/{row.study}.json"
+
+
+def _earlier(row: Row, label: str) -> tuple[Numbers, Earlier] | None:
     for earlier in row.earlier:
-        if label in earlier.entries:
-            found = _entry(earlier.file, earlier.entries[label])
-            if found is not None:
-                return found, earlier
+        found = _entry(earlier.file, earlier.entries.get(label, ""))
+        if found is not None:
+            return found, earlier
     return None
 
 
@@ -145,17 +156,14 @@ def _entry(file: str, name: str) -> Numbers | None:
 
 def value_of(row: Row, result: Result, label: str | None = None) -> Value | None:
     """Return our number for a result: of its own entry, or of another in its place."""
-    one = numbers_of(row, label or result.label)
-    if one is None:
+    label = label or result.label
+    found = numbers_of(row, label, result.minus or label)
+    if found is None:
         return None
-    numbers, source = one
+    (numbers, source), (beside, there) = found
     score = _score(source, result.score)
     if result.minus is None and result.minus_score is None:
         return _with_share(numbers.value(score), numbers, row)
-    other = one if result.minus is None else numbers_of(row, result.minus)
-    if other is None:
-        return None
-    beside, there = other
     subtracted = _score(there, result.minus_score or result.score)
     return _with_share(_difference(numbers, score, beside, subtracted), numbers, row)
 
