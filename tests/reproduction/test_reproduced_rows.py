@@ -12,7 +12,13 @@ from duotone.reproduction import drawn as drawing
 from duotone.reproduction import gathered, reproduce
 from duotone.reproduction.forecast import seconds_left
 from duotone.reproduction.gathered import gather, keep
-from duotone.reproduction.reproduce import default_folder, draw_row, plan_row
+from duotone.reproduction.reproduce import (
+    default_folder,
+    draw_row,
+    draw_script,
+    plan_row,
+    script_of,
+)
 from duotone.reproduction.rows import row_of
 from duotone.runs import Interrupted
 from duotone.runs.study import execute_study
@@ -131,6 +137,30 @@ def test_a_finished_study_is_kept_for_the_page(finished, tmp_path, monkeypatch):
 def test_a_drawing_has_nothing_to_run(tmp_path):
     with pytest.raises(ConfigError, match="A drawing of the method"):
         plan_row(row_of("thesis-fig-6.3"), tmp_path)
+
+
+def test_a_row_with_a_script_is_run_by_it_in_a_checkout(tmp_path, monkeypatch):
+    (tmp_path / "studies").mkdir()
+    row = row_of("padpaf-section-c.1")
+    monkeypatch.setattr(reproduce, "repository", lambda: tmp_path)
+    assert script_of(row, tmp_path / "out") is None
+    (tmp_path / "studies" / "simpson_router.py").touch()
+    _, *command = script_of(row, tmp_path / "out")
+    assert command == ["-m", "studies.simpson_router", f"{tmp_path}/out/simpson-router.json"]
+    assert script_of(row_of("thesis-table-6.1"), tmp_path) is None
+
+
+def test_what_a_script_found_stands_beside_the_paper_s(tmp_path):
+    found = {
+        "routed by x and y, 50 passes, test": 0.003,
+        "routed by x, 50 passes, test": 0.04,
+        "one line, test": 0.05,
+    }
+    (tmp_path / "simpson-router.json").write_text(json.dumps({"simpson": {"seed1": found}}))
+    drawn = draw_script(row_of("padpaf-section-c.1"), tmp_path)
+    assert drawn.lines[0][1:3] == ["0.004", "0.003 (1 seed)"]
+    assert [line[-1].split()[0] for line in drawn.lines] == ["exceeded", "not", "exceeded"]
+    assert (tmp_path / "padpaf-section-c.1.html").exists()
 
 
 def test_shortened_studies_have_folders_of_their_own():

@@ -81,7 +81,7 @@ def result(**settings):
 def test_a_difference_is_taken_seed_by_seed():
     """Seeds differ by 10 points, the two entries by exactly 10 in each: the interval is a point."""
     asked = result(minus="B", nothing=0, published=10)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         found = value_of(row(asked), asked)
         assert (found.mean, found.low, found.high) == pytest.approx((0.1, 0.1, 0.1))
         assert found.seeds == 3
@@ -89,14 +89,14 @@ def test_a_difference_is_taken_seed_by_seed():
 
 def test_two_scores_of_one_entry_are_subtracted():
     asked = result(minus_score="newcomer.accuracy", nothing=0)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         assert value_of(row(asked), asked).mean == pytest.approx(0.3)
         assert result_verdict(row(asked), asked) == "reached"
 
 
 def test_the_share_is_rounds_made_times_epochs_over_those_printed():
     asked = result(published=85)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         found = value_of(row(asked), asked)
         assert found.share == pytest.approx(50 * 1 / 200)
         assert verdict_text(row(asked), asked) == "reached after 25 % of the training"
@@ -106,7 +106,7 @@ def test_the_share_is_rounds_made_times_epochs_over_those_printed():
 
 def test_levels_on_other_data_are_not_compared_and_differences_are():
     level, difference = result(published=85), result(minus="B", nothing=0, published=50)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         there = row(level, difference, not_comparable="other data")
         assert row_verdict(there) == "not comparable"
         assert result_verdict(there, difference) == "reached"
@@ -123,7 +123,7 @@ def test_a_row_s_verdict_is_that_of_its_table_first():
         rows={"A": [70.0], "B": [80.0]},
         judged=[["B", "A"]],
     )
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         assert row_verdict(row(result(published=85), table=table)) == "contradicted"
 
 
@@ -134,8 +134,36 @@ def test_earlier_numbers_stand_in_and_say_so():
     there = row(asked, earlier=[earlier])
     assert value_of(there, asked).file == "target-shift-five.json"
     assert "in a run with other settings" in verdict_text(there, asked)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         assert value_of(there, asked).file == "reproduced/made.json"
+
+
+def test_files_of_other_kinds_are_read_by_paths():
+    """Two seeds; what * stands for is averaged: (1 + 3) / 2 and 5."""
+    content = {"seed1": {"a": {"e": 1.0}, "b": {"e": 3.0}}, "seed2": {"a": {"e": 5.0}}}
+    earlier = Earlier(file="other.json", label="A", paths={"error": "seed* / * / e"})
+    asked = result(score="error", published=3, percent=False)
+    with with_fresh({"other.json": content}):
+        found = value_of(row(asked, earlier=[earlier]), asked)
+        assert (found.mean, found.seeds) == (3.5, 2)
+        assert value_of(row(asked, earlier=[earlier]), asked, "B") is None
+
+
+def test_numbers_of_two_files_are_subtracted_if_their_settings_are_the_same():
+    def file(name, rounds):
+        settings = {"rounds": rounds, "data": "mnist"}
+        entry = {"name": name, "seeds": [0], "values": {"member.accuracy": [0.5]}}
+        return {"entries": [{**entry, "settings": settings}]}
+
+    sources = [
+        Earlier(file="a.json", entries={"A": "a"}),
+        Earlier(file="b.json", entries={"B": "b"}),
+    ]
+    asked = result(minus="B", nothing=0)
+    with with_fresh({"a.json": file("a", 5), "b.json": file("b", 5)}):
+        assert value_of(row(asked, earlier=sources), asked).mean == 0
+    with with_fresh({"a.json": file("a", 5), "b.json": file("b", 9)}):
+        assert value_of(row(asked, earlier=sources), asked) is None
 
 
 def test_numbers_with_different_settings_are_not_subtracted():
@@ -143,7 +171,7 @@ def test_numbers_with_different_settings_are_not_subtracted():
     entries = {"A": "fedavg", "C": "local"}
     earlier = Earlier(file="target-shift-five.json", entries=entries)
     asked = result(minus="C", nothing=0)
-    with with_fresh("made", FOUND):
+    with with_fresh({"reproduced/made.json": FOUND}):
         assert value_of(row(asked, earlier=[earlier]), asked).file == "target-shift-five.json"
         assert value_of(row(asked), asked) is None
 

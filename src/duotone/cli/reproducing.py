@@ -66,7 +66,7 @@ def reproduce(
         else:
             show(f"{row.name}: {line} See: duotone methods {row.method}")
         return
-    _run(row, scale, out, as_json, quiet)
+    _reproduce(row, scale, out, as_json, quiet)
 
 
 def _list(as_json: bool, quiet: bool) -> None:
@@ -88,34 +88,25 @@ def _list(as_json: bool, quiet: bool) -> None:
     remark("Run one with: duotone reproduce KEY [--scale 0.1]", quiet)
 
 
-def _run(row: Row, scale: float, out: Path | None, as_json: bool, quiet: bool) -> None:
-    from duotone.cli.study_progress import StudyDisplay, time_left
-    from duotone.errors import TrainingError
-    from duotone.reproduction.forecast import seconds_left
-    from duotone.reproduction.reproduce import default_folder, draw_row, plan_row
-    from duotone.runs.study import execute_study
+def _reproduce(row: Row, scale: float, out: Path | None, as_json: bool, quiet: bool) -> None:
+    from duotone.reproduction.reproduce import default_folder, draw_row, draw_script, script_of
 
-    place = out or default_folder(row, scale)
-    if row.shows != "clients":
-        plan = plan_row(row, place, scale)
-        if not quiet:
-            left = time_left(seconds_left(plan)).removesuffix(" left")
-            line = f"{row.name}: {plan.total} runs, {left} of training here. Ctrl-C pauses."
-            talk().print(line, soft_wrap=True)
-        try:
-            with StudyDisplay(talk(), quiet=quiet) as display:
-                done = execute_study(plan, [display])
-        except KeyboardInterrupt:
-            again = ["duotone", "reproduce", row.key]
-            again += ["--scale", f"{scale:g}"] if scale != 1 else []
-            again += ["--out", str(out)] if out else []
-            line = f"Paused; what is committed is safe. Go on with: {shlex.join(again)}"
-            talk().print(line, soft_wrap=True)
-            raise typer.Exit(130) from None
-        if done.failed:
-            reasons = "; ".join(f"{run}: {error}" for run, error in done.failed.items())
-            raise TrainingError(f"{len(done.failed)} of {plan.total} runs failed ({reasons}).")
-    drawn = draw_row(row, place)
+    again = ["duotone", "reproduce", row.key]
+    again += ["--scale", f"{scale:g}"] if scale != 1 else []
+    again += ["--out", str(out)] if out else []
+    own = out or Path("runs", "reproduce", row.key)
+    script = script_of(row, own)
+    place = own if script else out or default_folder(row, scale)
+    try:
+        if script is not None:
+            _run_script(row, script, place, quiet)
+        elif row.shows != "clients":
+            _run_study(row, scale, place, quiet)
+    except KeyboardInterrupt:
+        line = f"Paused; what is committed is safe. Go on with: {shlex.join(again)}"
+        talk().print(line, soft_wrap=True)
+        raise typer.Exit(130) from None
+    drawn = draw_row(row, place) if script is None else draw_script(row, place)
     if as_json:
         rows = [dict(zip(drawn.heads, cells, strict=True)) for cells in drawn.lines]
         show_json({"key": row.key, "rows": rows, "files": list(map(str, drawn.files))})
@@ -127,3 +118,37 @@ def _run(row: Row, scale: float, out: Path | None, as_json: bool, quiet: bool) -
         show(result)
     for path in drawn.files:
         show_path("Written", path, quiet)
+
+
+def _run_study(row: Row, scale: float, place: Path, quiet: bool) -> None:
+    from duotone.cli.study_progress import StudyDisplay, time_left
+    from duotone.errors import TrainingError
+    from duotone.reproduction.forecast import seconds_left
+    from duotone.reproduction.reproduce import plan_row
+    from duotone.runs.study import execute_study
+
+    plan = plan_row(row, place, scale)
+    if not quiet:
+        left = time_left(seconds_left(plan)).removesuffix(" left")
+        line = f"{row.name}: {plan.total} runs, {left} of training here. Ctrl-C pauses."
+        talk().print(line, soft_wrap=True)
+    with StudyDisplay(talk(), quiet=quiet) as display:
+        done = execute_study(plan, [display])
+    if done.failed:
+        reasons = "; ".join(f"{run}: {error}" for run, error in done.failed.items())
+        raise TrainingError(f"{len(done.failed)} of {plan.total} runs failed ({reasons}).")
+
+
+def _run_script(row: Row, script: list[str], place: Path, quiet: bool) -> None:
+    import subprocess
+
+    from duotone.errors import TrainingError
+    from duotone.reproduction.committed import repository
+
+    place.mkdir(parents=True, exist_ok=True)
+    if not quiet:
+        line = f"{row.name}: {shlex.join(script[1:])}; how long it takes is not known before."
+        talk().print(line, soft_wrap=True)
+    done = subprocess.run(script, cwd=repository(), check=False)
+    if done.returncode:
+        raise TrainingError(f"The script of {row.name} failed; its own lines say why.")

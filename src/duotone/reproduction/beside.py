@@ -35,7 +35,7 @@ def published_text(row: Row, result: Result) -> str:
     """Return the published number, or which side of nothing is claimed."""
     if result.published is not None:
         sign = "+" if result.nothing == 0 and result.published > 0 else ""
-        unit = " %" if result.percent else ""
+        unit = (" %" if result.nothing is None else " points") if result.percent else ""
         return f"{sign}{number(result.published, percent=result.percent)}{unit}"
     side = "above" if result.direction == "higher" else "below"
     return f"{side} {(result.nothing or 0) * (PERCENT if result.percent else 1):g}"
@@ -51,6 +51,13 @@ def ours_text(value: Value | None, *, percent: bool) -> str:
         return f"{mean} ({shown.seeds} seed{'s'[: shown.seeds != 1]})"
     ends = " to ".join(number(end, percent=percent) for end in (shown.low, shown.high))
     return f"{mean} ({ends}; {shown.seeds} seeds)"
+
+
+def value_of_ours(row: Row, result: Result) -> Value | None:
+    """Return the number of the method made to work, beside one of the paper's own method."""
+    if not row.duotone or result.label != row.judged[0].label:
+        return None
+    return value_of(row, result, OURS)
 
 
 def share_words(row: Row, value: Value | None) -> str:
@@ -107,12 +114,14 @@ def used_text(row: Row) -> str:
     for result in row.judged:
         found = numbers_of(row, result.label) or numbers_of(row, OURS)
         if found is not None:
-            return _setting(found[0][0].settings)
+            return _setting(found[0].settings)
     return ""
 
 
 def _setting(own: Mapping[str, Any]) -> str:
     """Return a run's settings in the order of the papers'."""
+    if "rounds" not in own:
+        return ""
     style = own.get("style", "none")
     rounds = max(1, round(own.get("rounds", 0) * own.get("scale", 1)))
     clients = own.get("partition.clients") or own.get("partition.per_domain")
@@ -133,8 +142,10 @@ def _setting(own: Mapping[str, Any]) -> str:
 def printed_text(row: Row) -> str:
     """Return the printed setting in a line."""
     shown = row.printed.model_dump()
-    if set(shown.values()) == {SILENT}:
-        return NOTHING
+    if not row.judged:  # a setting or a drawing: what is not printed has no part in it
+        shown = {name: value for name, value in shown.items() if value != SILENT}
+        if not shown:
+            return NOTHING
     return "; ".join(f"{name} {value}" for name, value in shown.items())
 
 

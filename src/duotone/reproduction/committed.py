@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ _FRESH: ContextVar[Mapping[str, dict[str, Any]] | None] = ContextVar("fresh", de
 
 
 @contextmanager
-def with_fresh(study: str, content: dict[str, Any]) -> Iterator[None]:
-    """Take the numbers of a study from what was just found, in place of the committed ones."""
-    token = _FRESH.set({f"{REPRODUCED}/{study}.json": content})
+def with_fresh(files: Mapping[str, dict[str, Any]]) -> Iterator[None]:
+    """Take numbers from what was just found, in place of the committed files of these names."""
+    token = _FRESH.set(files)
     try:
         yield
     finally:
@@ -69,6 +70,12 @@ class Numbers:
         self.seeds: list[int] = list(entry["seeds"])
         self._values: Mapping[str, list[float | None]] = entry.get("values", {})
         self._scores: Mapping[str, Mapping[str, Any]] = entry.get("scores", {})
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What must be the same in two files, so that a difference is one of the methods."""
+        names = ("data", "style", "rounds", "scale", "partition.")
+        return {name: own for name, own in self.settings.items() if name.startswith(names)}
 
     def by_seed(self, score: str) -> dict[int, float]:
         """Return a score seed by seed; empty where only its mean was kept."""
@@ -116,19 +123,26 @@ class Numbers:
         return float(made * own["method.epochs"] / (rounds * epochs))
 
 
-def numbers_of(row: Row, *labels: str) -> list[tuple[Numbers, Earlier | None]] | None:
+def numbers_of(row: Row, *labels: str) -> list[Numbers] | None:
     """Return the numbers that stand for some of the paper's names, all with the same settings.
 
-    They are those of the row's own study if it has all of them, else those of earlier files.
+    They are those of the row's own study if it has all of them, else those of an earlier file, or
+    of several earlier files with the same data, clients and rounds.
     """
-    if row.study is not None:
-        file = own_file(row)
-        found = [(numbers, None) for label in labels if (numbers := _entry(file, label))]
-        if len(found) == len(labels):
-            return [*found]
-    others = [_earlier(row, label) for label in labels]
-    known = [other for other in others if other is not None]
-    return [*known] if len(known) == len(labels) else None
+    own = [] if row.study is None else [_entry(own_file(row), label) for label in labels]
+    sources = [own, *([_earlier(earlier, label) for label in labels] for earlier in row.earlier)]
+    for source in sources:
+        if source and None not in source:
+            return [numbers for numbers in source if numbers is not None]
+    mixed = [_first(row, label) for label in labels]
+    found = [numbers for numbers in mixed if numbers is not None]
+    alike = len({str(numbers.setting) for numbers in found}) == 1
+    return found if len(found) == len(labels) and alike else None
+
+
+def _first(row: Row, label: str) -> Numbers | None:
+    found = (_earlier(earlier, label) for earlier in row.earlier)
+    return next((numbers for numbers in found if numbers is not None), None)
 
 
 def own_file(row: Row) -> str:
@@ -136,12 +150,29 @@ def own_file(row: Row) -> str:
     return f"{REPRODUCED}/{row.study}.json"
 
 
-def _earlier(row: Row, label: str) -> tuple[Numbers, Earlier] | None:
-    for earlier in row.earlier:
-        found = _entry(earlier.file, earlier.entries.get(label, ""))
-        if found is not None:
-            return found, earlier
-    return None
+def _earlier(earlier: Earlier, label: str) -> Numbers | None:
+    if not earlier.paths:
+        return _entry(earlier.file, earlier.entries.get(label, ""))
+    content = results_file(earlier.file)
+    if content is None or label != earlier.label:
+        return None
+    values = {score: values_at(content, path) for score, path in earlier.paths.items()}
+    seeds = list(range(max(map(len, values.values()))))
+    return Numbers(earlier.file, {}, {"seeds": seeds, "values": values})
+
+
+def values_at(content: Any, path: str) -> list[float]:
+    """Return the numbers at a path, one for each seed; what * stands for is averaged.
+
+    >>> values_at({"seed1": {"a": 1.0, "b": 3.0}, "seed2": {"a": 5.0}}, "seed* / *")
+    [2.0, 5.0]
+    """
+    key, _, rest = path.partition(" / ")
+    found = [value for name, value in content.items() if fnmatchcase(name, key)]
+    below = [values_at(value, rest) if rest else [float(value)] for value in found]
+    if key == "seed*":
+        return [value for values in below for value in values]
+    return [sum(values) / len(values) for values in zip(*below, strict=True)]
 
 
 def _entry(file: str, name: str) -> Numbers | None:
@@ -160,16 +191,11 @@ def value_of(row: Row, result: Result, label: str | None = None) -> Value | None
     found = numbers_of(row, label, result.minus or label)
     if found is None:
         return None
-    (numbers, source), (beside, there) = found
-    score = _score(source, result.score)
+    numbers, beside = found
     if result.minus is None and result.minus_score is None:
-        return _with_share(numbers.value(score), numbers, row)
-    subtracted = _score(there, result.minus_score or result.score)
-    return _with_share(_difference(numbers, score, beside, subtracted), numbers, row)
-
-
-def _score(source: Earlier | None, score: str) -> str:
-    return score if source is None else source.scores.get(score, score)
+        return _with_share(numbers.value(result.score), numbers, row)
+    other = result.minus_score or result.score
+    return _with_share(_difference(numbers, result.score, beside, other), numbers, row)
 
 
 def _with_share(value: Value | None, numbers: Numbers, row: Row) -> Value | None:

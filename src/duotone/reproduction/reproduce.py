@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,13 @@ from duotone.reproduction.beside import (
     published_text,
     share_words,
     table_beside,
+    value_of_ours,
     verdict_text,
 )
-from duotone.reproduction.committed import value_of, with_fresh
+from duotone.reproduction.committed import own_file, repository, value_of, with_fresh
 from duotone.reproduction.drawn import draw_clients, draw_runs
 from duotone.reproduction.gathered import clients_csv, gather
-from duotone.reproduction.rows import OURS, Row, study_values
+from duotone.reproduction.rows import Row, study_values
 from duotone.runs.result_files import write_json
 from duotone.runs.study_plan import StudyPlan, plan_study
 from duotone.runs.study_results import read_results
@@ -87,13 +89,51 @@ def draw_row(row: Row, out: Path) -> Drawn:
     write_atomically(out / f"{row.study}.csv", clients_csv(out).encode())
     if draw_runs(row, out, picture):
         files.append(picture)
-    with with_fresh(row.study, content):
-        heads, lines = _numbers(row)
-        parts = [(heads, lines), *([table_beside(row)] if row.table is not None else [])]
+    with with_fresh({own_file(row): content}):
+        parts = [_numbers(row), *([table_beside(row)] if row.table is not None else [])]
+    sheets = _sheets(out) if row.shows == "sheets" else ()
+    return _written(row, out, parts, files, [*files, *sheets])
+
+
+def draw_script(row: Row, out: Path) -> Drawn:
+    """Write the numbers that a row's script found beside the paper's."""
+    found = {path.name: read_json_file(path) for path in out.glob("*.json")}
+    fresh = {name: content for name, content in found.items() if isinstance(content, dict)}
+    with with_fresh(fresh):
+        parts = [_numbers(row)]
+    pictures = sorted(path for path in out.glob("*.png"))
+    return _written(row, out, parts, pictures, pictures)
+
+
+def script_of(row: Row, out: Path) -> list[str] | None:
+    """Return the command of a row's script; ``None`` if it has none or this is no checkout.
+
+    Args:
+        row: What is run.
+        out: Where the script writes.
+    """
+    root = repository()
+    if row.script is None or root is None:
+        return None
+    module, *arguments = row.script.split()
+    if not (root / f"{module.replace('.', '/')}.py").exists():
+        return None
+    place = str(out.resolve())
+    return [sys.executable, "-m", module, *(word.replace("OUT", place) for word in arguments)]
+
+
+def _written(
+    row: Row,
+    out: Path,
+    parts: Sequence[tuple[list[str], list[list[str]]]],
+    files: Sequence[Path],
+    pictures: Sequence[Path],
+) -> Drawn:
+    """Write the page of a row as Markdown and as HTML."""
     title = f"{row.name}: {row.claim}"
     tables = "\n".join(markdown_table(*part) for part in parts)
     write_atomically(out / f"{row.key}.md", f"# {title}\n\n{tables}".encode())
-    page = _html(title, parts, [*files, *(_sheets(out) if row.shows == "sheets" else [])])
+    page = _html(title, parts, pictures)
     write_atomically(out / f"{row.key}.html", page.encode())
     shown = parts[-1]
     return Drawn(*shown, [*files, out / f"{row.key}.md", out / f"{row.key}.html"])
@@ -105,7 +145,7 @@ def _numbers(row: Row) -> tuple[list[str], list[list[str]]]:
     lines = []
     for result in row.judged:
         ours = value_of(row, result)
-        other = value_of(row, result, OURS) if row.duotone else None
+        other = value_of_ours(row, result)
         lines.append(
             [
                 result.name,

@@ -18,10 +18,11 @@ from duotone.reproduction.beside import (
     share_words,
     table_beside,
     used_text,
+    value_of_ours,
     verdict_text,
 )
 from duotone.reproduction.committed import row_verdict, value_of
-from duotone.reproduction.rows import OURS, Paper, Row, all_rows, papers
+from duotone.reproduction.rows import Paper, Row, all_rows, papers
 from duotone.reproduction.verdicts import MEANING
 
 COMMAND = "python -m duotone.reproduction"
@@ -88,7 +89,7 @@ def _number_lines(row: Row) -> list[list[str]]:
     lines: list[list[str]] = []
     for place, result in enumerate(row.judged):
         ours = value_of(row, result)
-        other = value_of(row, result, OURS) if row.duotone else None
+        other = value_of_ours(row, result)
         verdict = verdict_text(row, result)
         lines.append(
             [

@@ -112,10 +112,12 @@ class Earlier(Settings):
 
     file: str
     """The file in ``docs/results``."""
-    entries: dict[str, str]
-    """Which entry of it stands for which of the paper's names."""
-    scores: dict[str, str] = Field(default_factory=dict)
-    """Scores that have another name there."""
+    entries: dict[str, str] = Field(default_factory=dict)
+    """Which entry of a study's file stands for which of the paper's names."""
+    label: str = ""
+    """Of another kind of file: the name of the paper's that it stands for."""
+    paths: dict[str, str] = Field(default_factory=dict)
+    """Where its scores are: keys with " / " between them; * for all, ``seed*`` for all seeds."""
 
 
 class Row(Settings):
@@ -132,7 +134,7 @@ class Row(Settings):
     study: str | None = None
     """The study that runs it, a file of ``duotone/reproduction/studies``."""
     script: str | None = None
-    """The script of a checkout that runs it, with its arguments."""
+    """The module of a checkout that runs it, with its arguments; OUT is the row's folder."""
     shows: Literal["table", "curves", "codes", "sheets", "clients", "numbers"] = "table"
     """What is drawn: a table, curves by group, maps of codes, pictures, who holds what, numbers."""
     printed: Printed = Printed()
