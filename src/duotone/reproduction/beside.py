@@ -166,7 +166,8 @@ def table_beside(row: Row) -> tuple[list[str], list[list[str]]]:
             published = values[place] if values else None
             spread = table.spreads.get(label, [None] * len(table.columns))[place]
             text = NOTHING if published is None else number(published, percent=table.percent)
-            line.append(text + (f" ({spread})" if spread is not None else ""))
+            beside = "" if spread is None else f" ({number(spread, percent=table.percent)})"
+            line.append(text + beside)
             if place in shown:
                 result = Result(name="", label=label, score=table.scores[place])
                 line.append(ours_text(value_of(row, result), percent=table.percent))

@@ -108,12 +108,18 @@ def _number_lines(row: Row) -> list[list[str]]:
 def _setting_line(row: Row) -> list[str]:
     used = used_text(row) or (f"study `{row.study}`" if row.study else NOTHING)
     differs = " ".join(filter(None, [row.differs, row.not_comparable])) or NOTHING
-    return [row.name, row.claim, f"`{row.command}`", printed_text(row), used, differs]
+    length = f", about {row.hours:g} h a run" if row.hours else ""
+    return [row.name, row.claim, f"`{row.command}`{length}", printed_text(row), used, differs]
 
 
 def _table(row: Row) -> str:
     heads, lines = table_beside(row)
-    return f"### {row.name}, beside ours\n\n{markdown_table(heads, lines)}\n"
+    found = [value for result in row.judged if (value := value_of(row, result)) is not None]
+    source = "Nothing of it has been run yet."
+    if found:
+        other = "" if is_as_printed(found[0]) else ", not with the printed setting"
+        source = f"Ours: `docs/results/{found[0].file}`{other}."
+    return f"### {row.name}, beside ours\n\n{source}\n\n{markdown_table(heads, lines)}\n"
 
 
 def claims_section(method: str) -> str:
