@@ -18,6 +18,7 @@ from duotone.cli import (
     generating,
     looking,
     reporting,
+    reproducing,
     running,
     using,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "looking",
     "main",
     "reporting",
+    "reproducing",
     "running",
     "using",
 ]  # importing a module of commands registers them

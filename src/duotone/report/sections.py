@@ -25,6 +25,7 @@ from duotone.measures.panels import (
     size_text,
 )
 from duotone.report.page import Page
+from duotone.runs.published import rounds_text
 from duotone.words import RULES
 
 MOST_TILES = 4
@@ -42,7 +43,7 @@ def run_page(record: Record) -> Page:
     return Page(
         title=f"{config.method['name']} on {_data_name(config.data)}{style}",
         subtitle=f"{counts} · {config.partition['scheme']} partition · "
-        f"{count_text(record.rounds, 'round')} · seed {config.seed} · {str(facts['created'])[:10]}",
+        f"{rounds_text(config)} · seed {config.seed} · {str(facts['created'])[:10]}",
         verdict=verdict(sections),
         sections=[setup_section(record), *sections, repeat_section(record)],
         tiles=[tile for section in sections for tile in section.tiles][:MOST_TILES],

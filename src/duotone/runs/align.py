@@ -104,9 +104,8 @@ def _aligned(
     """
     config, population, fedcd = plan.config, plan.population, plan.method
     assert isinstance(fedcd, FedCD)
-    assert config.rounds is not None
     before = before_first_round(
-        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+        population, rounds=config.rounds_made, sampled=config.sampled, seed=config.seed
     )
     started = fedcd.start(before).shared
     if given.keys() != plain(started).keys():
