@@ -45,10 +45,16 @@ class AskedGrid(AskedClient):
 
 
 class AskedSample(AskedClient):
-    """A client, and one of its test samples or an image of the user's own."""
+    """A client, and a test sample of its own or of another client, or an image of the user's."""
 
     sample: Place = 0
+    of: Name | None = None
     upload: Name | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whose test sample it is."""
+        return self.of or self.client
 
 
 class AskedCard(AskedSample):

@@ -136,10 +136,10 @@ class Explored:
             if found is None:
                 raise ConfigError("The explorer no longer has this image; drop it again.")
             return found
-        own = self.test_samples(asked.client)
+        own = self.test_samples(asked.owner)
         if asked.sample >= len(own):
             raise ConfigError(
-                f"Client {asked.client!r} has test samples 0 to {len(own) - 1}. Got {asked.sample}."
+                f"Client {asked.owner!r} has test samples 0 to {len(own) - 1}. Got {asked.sample}."
             )
         return own.x[asked.sample : asked.sample + 1]
 

@@ -60,7 +60,9 @@ class _Codes:
             )
             return shared, local
 
-        return self.explored.once(("base", asked.client, asked.sample, asked.upload), make)
+        return self.explored.once(
+            ("base", asked.client, asked.owner, asked.sample, asked.upload), make
+        )
 
     def axes(self, name: str) -> tuple[Axes, Axes]:
         shared, local = (code_axes(self.explored, name, part) for part in PARTS)

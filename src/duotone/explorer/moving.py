@@ -55,7 +55,10 @@ class Axes:
         places = codes @ directions.T
         low, high = np.quantile(places, [0.01, 0.99], axis=0)
         room = np.maximum(0.1 * (high - low), 1e-3)
-        return cls(directions, low - room, high + room, width <= MOST_SLIDERS)
+        low, high = low - room, high + room
+        if width <= MOST_SLIDERS and codes.min() >= 0 and codes.max() <= 1:  # shares stay shares
+            low, high = np.maximum(low, 0), np.minimum(high, 1)
+        return cls(directions, low, high, width <= MOST_SLIDERS)
 
     @classmethod
     def normal(cls, width: int) -> Axes:

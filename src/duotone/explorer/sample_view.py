@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from duotone.errors import DuotoneError
 from duotone.explain.card_page import heat_uri, picture_uri
 from duotone.explain.layers import local_layers
@@ -14,6 +16,7 @@ from duotone.explorer.explored import Explored
 from duotone.explorer.shown import shown_answers, shown_features, shown_label, shown_samples
 
 _MOST_ASKED = 120
+_VISIBLE = 0.01  # of a probability, all pixels together
 
 
 def sample(explored: Explored, asked: AskedSample) -> dict[str, Any]:
@@ -28,9 +31,10 @@ def sample(explored: Explored, asked: AskedSample) -> dict[str, Any]:
         except DuotoneError as error:  # one client's model may be broken
             said = {"answer": None, "why": str(error)}
         strip.append({"client": name, "role": other.role, "group": other.facts.group, **said})
-    own = None if asked.upload is not None else explored.test_samples(asked.client)
+    own = None if asked.upload is not None else explored.test_samples(asked.owner)
     return {
         "client": asked.client,
+        "owner": asked.owner,
         "picture": shown_samples(x, client.facts.info)[0],
         "features": shown_features(x, client),
         "label": None if own is None else shown_label(own.labels[asked.sample], client),
@@ -45,7 +49,7 @@ def why(explored: Explored, asked: AskedCard) -> dict[str, Any]:
     federation = explored.thorough
     client = federation.client(asked.client)
     x = explored.inputs(asked)
-    if asked.upload is not None:
+    if asked.upload is not None or asked.owner != asked.client:
         given: Any = x.permute(0, 2, 3, 1).numpy() if client.facts.info.is_image else x.numpy()
         card = explain_within(federation, client, given, against=asked.against)
     else:
@@ -53,7 +57,8 @@ def why(explored: Explored, asked: AskedCard) -> dict[str, Any]:
     pictures: dict[str, Any] = {}
     if card.picture is not None:
         for part, found in (("sample", card.sample_pixels), ("reading", card.reading_pixels)):
-            if found is not None:
+            # Each picture has a scale of its own, and would make much of next to nothing.
+            if found is not None and np.abs(found.values).sum() >= _VISIBLE:
                 pictures[part] = heat_uri(found)
         if card.support is not None:
             pictures["support"] = [picture_uri(image) for image in card.support.pictures]

@@ -14,7 +14,7 @@ from duotone.explorer.asked_of import Asked
 from duotone.explorer.explored import Explored
 from duotone.measures.accuracy import learning_curves
 from duotone.measures.learning_figures import learning_figure
-from duotone.measures.metrics import DIRECTIONS, number_text
+from duotone.measures.metrics import DIRECTIONS, value_text
 from duotone.measures.refusals import client_table
 
 _EVERY = 1.0  # seconds between two looks at a running run
@@ -59,7 +59,7 @@ def _last(metrics: pl.DataFrame, measured: list[str]) -> list[dict[str, Any]]:
                 {
                     "role": role[0],
                     "metric": metric,
-                    "value": number_text(mean, metric),
+                    "value": value_text(mean, metric),
                     "mean": mean,
                 }
             )

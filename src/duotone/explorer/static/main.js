@@ -35,8 +35,8 @@ function head(facts, state) {
     `${members}, ${newcomers} · ${facts.rounds} rounds · seed ${facts.seed} · ${facts.status}`;
   document.getElementById("views").replaceChildren(
     ...VIEWS.map(([view, words]) => {
-      const { run, client, sample, upload } = state;
-      const link = address({ view, run, client, sample, upload });
+      const { run, client, sample, of, upload } = state;
+      const link = address({ view, run, client, sample, of, upload });
       return el("li", {}, el("a", { href: link, "aria-current": view === state.view ? "page" : null }, words));
     }),
   );
@@ -91,10 +91,10 @@ function keys(event) {
   const place = Math.max(0, names.indexOf(state.client ?? names[0]));
   const step = { "[": -1, "]": 1 }[event.key];
   if (step !== undefined && names[place + step] !== undefined) {
-    return go({ client: names[place + step], sample: 0, upload: "" });
+    return go({ client: names[place + step], sample: 0, of: "", upload: "" });
   }
   const next = sample + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0);
-  const count = facts.counts?.[names[place]] ?? Infinity;
+  const count = facts.counts?.[state.of || names[place]] ?? Infinity;
   if (state.view !== "client" && next !== sample && next >= 0 && next < count) go({ sample: next, upload: "" });
 }
 

@@ -42,8 +42,9 @@ function features(card, names) {
   return [el("h4", {}, `Which features speak for ${card.answer}`), signedBars(pairs, (value) => signed(value, 3))];
 }
 
+// What is too small for the three digits shown is not worth a list.
 const layers = (words, shares) =>
-  shares ? [el("h4", {}, words), signedBars(shares.names.map((name, place) => [name, shares.values[place]]), (value) => signed(value, 3))] : null;
+  shares && Math.max(...shares.values.map(Math.abs)) >= 0.0005 ? [el("h4", {}, words), signedBars(shares.names.map((name, place) => [name, shares.values[place]]), (value) => signed(value, 3))] : null;
 
 function support(found) {
   const { card, pictures } = found;
@@ -105,6 +106,8 @@ export function policySlider(ask, state, keep) {
       if (!found.layers.length) said.replaceChildren(el("p", {}, "All members have the same layers, so there is nothing to move."));
       else if (!found.after) said.replaceChildren(el("p", {}, "The run predicts numbers; a policy is judged by decisions."));
       else {
+        const asIs = slider.value === "0";
+        if (asIs) return said.replaceChildren(el("p", {}, `As it is, it says ${found.before.answer} (${percent(found.before.probability)}). Move the slider to see what becomes of it.`));
         const changed = found.before.answer === found.after.answer ? "still" : "now";
         said.replaceChildren(
           el("p", {}, `The client ${changed} says `, el("b", {}, found.after.answer), ` (${percent(found.after.probability)}; as it is, ${found.before.answer} with ${percent(found.before.probability)}).`),

@@ -35,8 +35,7 @@ function relatives(card) {
     ? [el("h4", {}, "Concepts it is made of"), el("ul", { class: "bars" }, card.concepts.map(([name, own, mean]) => bar(`concept ${name}`, own, `${percent(own)} (members ${percent(mean)})`, "local")))]
     : null;
   return [
-    list("Answers most like", card.nearest),
-    list("Answers least like", card.farthest),
+    card.farthest[0]?.[1] < 0.005 ? null : [list("Answers most like", card.nearest), list("Answers least like", card.farthest)],
     card.codes.length
       ? el("p", {}, "Its local code lies apart in ", card.codes.map((own) => `dimension ${own.dimension} (${own.away.toFixed(1)} deviations)`).join(", "), ".")
       : null,
@@ -70,7 +69,7 @@ function samples(client, state, server) {
       tile({
         uri: own.picture,
         caption: own.label === null ? own.answer : own.is_wrong ? `${own.label} → ${own.answer}` : own.answer,
-        remark: own.is_unlike ? `shared: ${own.reference}` : null,
+        remark: own.is_unlike ? `others: ${own.reference}` : null,
         href: address({ view: "sample", run: state.run, client: client.name, sample: own.sample }),
         label: `sample ${own.sample}: ${client.name} says ${own.answer}, ${found.compared_with} ${own.reference}, the label is ${own.label}`,
         mark: own.is_wrong ? "wrong" : own.is_unlike ? "unlike" : "",
@@ -96,7 +95,7 @@ async function portrait(client, { facts, state, server }, data) {
   try {
     const found = await server.ask("client", { client: client.name });
     data[client.name] = found.card;
-    box.append(...[el("p", { class: "lead" }, found.card.sentences.slice(1).join(" ")), habits(found.card), relatives(found.card), prototypes(found)].flat(2).filter(Boolean));
+    box.append(...[el("p", { class: "lead" }, found.card.sentences.slice(1).join(" ")), habits(found.card), relatives(found.card), prototypes(found)].flat(2).flat().filter(Boolean));
   } catch (error) {
     if (error.name === "AbortError") throw error;
     box.append(note(error.message));

@@ -71,6 +71,19 @@ function worst(facts) {
   );
 }
 
+// Clients were dealt into groups; with as many groups as clients there is nothing to sum up.
+function groups(facts) {
+  const names = [...new Set(facts.clients.map((client) => client.group))];
+  if (names.length < 2 || names.length === facts.clients.length) return null;
+  const rows = names.map((name) => {
+    const own = facts.clients.filter((client) => client.group === name);
+    const scores = own.map((client) => client.score).filter((value) => value !== null && value !== undefined);
+    const mean = scores.length ? scores.reduce((sum, value) => sum + value, 0) / scores.length : null;
+    return [name || "no group", String(own.length), score(facts, mean)];
+  });
+  return [el("h3", {}, "Groups"), table(["group", ">clients", `>mean ${facts.headline.metric}`], rows)];
+}
+
 function mapOfClients({ facts, state, server, signal, seen, series }, maps) {
   const marks = groupMarks(facts, series);
   const words = el("p", { class: "small" });
@@ -127,7 +140,7 @@ export async function show(view) {
   if (card) place.append(el("p", { class: "lead" }, card.sentences.join(" ")), shares(card));
   else place.append(note(found.note));
   if (found.maps.length) place.append(mapOfClients(view, found.maps));
-  place.append(el("h3", {}, "Clients, worst served first"), worst(facts));
+  place.append(...(groups(facts) ?? []), el("h3", {}, "Clients, worst served first"), worst(facts));
   seen.json = () => ({ federation: found, clients: facts.clients });
   seen.csv = () => facts.clients.map((client) => {
     const places = Object.fromEntries(found.maps.flatMap((map) => [[`${map.by} x`, map.places[client.name]?.[0]], [`${map.by} y`, map.places[client.name]?.[1]]]));

@@ -62,7 +62,7 @@ function everybodyStrip(found) {
         "figure",
         {},
         own.picture ? picture(own.picture, `drawn by client ${own.client}`, "medium") : null,
-        el("figcaption", {}, el("b", {}, own.client), own.group ? ` ${own.group}` : "", own.read ? el("span", { class: "small" }, ` ${own.read.answer}`) : ""),
+        el("figcaption", {}, el("b", {}, own.client), own.group ? ` ${own.group}` : "", own.read ? el("div", {}, found.isDrawn ? `reads ${own.read.answer}` : `says ${own.read.answer}`) : ""),
       ),
     ),
   );
@@ -73,12 +73,13 @@ function waySection({ facts, state, server, client, question }) {
   const other = facts.clients.find((own) => own.name === state.other) ?? first;
   const box = el("div", {});
   const load = async (name) => {
-    const found = await server.ask("between", { client: client.name, sample: question.sample, upload: question.upload, seed: question.seed, label: question.label, other: name });
+    const found = await server.ask("between", { client: client.name, sample: question.sample, of: question.of, upload: question.upload, seed: question.seed, label: question.label, other: name });
     box.replaceChildren(
       ...found.rows.map((row) => el("div", { class: "way" }, el("span", { class: "small" }, `drawn by ${row.client}`), el("div", { class: "strip tight" }, row.pictures.map((uri, step) => picture(uri, `step ${step + 1} of ${row.pictures.length}`, "medium"))))),
     );
   };
-  const pick = clientPicker("from this sample to the first one of client", facts, other.name, (name) => { keep({ other: name }); load(name); });
+  const words = facts.can.draw === "draws" ? "from this draw to the next one, drawn by it and by" : "from this sample to the first one of client";
+  const pick = clientPicker(words, facts, other.name, (name) => { keep({ other: name }); load(name); });
   return { section: el("section", { class: "panel" }, el("h3", {}, "The way from A to B"), el("div", { class: "controls" }, pick), box), load: () => load(other.name) };
 }
 
@@ -87,11 +88,12 @@ export async function show({ place, facts, state, server, signal, seen }) {
   const question = {
     client: client.name,
     sample: Number(state.sample ?? 0),
+    of: state.of || undefined,
     upload: state.upload || undefined,
     seed: facts.can.draw === "draws" ? Number(state.seed ?? 0) : undefined,
     label: facts.can.labels ? Number(state.label ?? 0) : undefined,
   };
-  place.append(el("div", { class: "controls" }, clientPicker("Client", facts, client.name, (name) => go({ client: name, sample: 0, shared: "", local: "" }))));
+  place.append(el("div", { class: "controls" }, clientPicker("Client", facts, client.name, (name) => go({ client: name, sample: 0, of: "", shared: "", local: "" }))));
   if (!facts.can.draw && !facts.can.exchange) {
     place.append(note(`${facts.method} has no decoder and no local code that could be exchanged, so there is nothing to move here. Its maps and answers are in the other views.`));
     return;
@@ -108,7 +110,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
   const asked = () => ({ ...question, shared: inks.shared.text(), local: inks.local.text() });
   const everybody = () => latestStrip(async (own) => {
     data.everybody = await server.ask("everybody", asked(), own);
-    strip.replaceChildren(everybodyStrip(data.everybody));
+    strip.replaceChildren(everybodyStrip({ ...data.everybody, isDrawn }));
   }).catch((error) => { if (error.name !== "AbortError") strip.replaceChildren(note(error.message)); });
   const update = () => {
     keep({ shared: inks.shared.text(), local: inks.local.text() });
@@ -133,13 +135,13 @@ export async function show({ place, facts, state, server, signal, seen }) {
     "p",
     { class: "turn" },
     act("Reset", () => { inks.shared.reset(); inks.local.reset(); }),
-    act("Random shared", inks.shared.random),
+    isDrawn ? act("Random shared", inks.shared.random) : null,
     act("Random local", inks.local.random),
     facts.can.draw === "draws" ? el("button", { type: "button", onclick: () => go({ seed: question.seed + 1, shared: "", local: "" }) }, "Another draw") : null,
   );
   if (!isDrawn) inks.shared.box.replaceChildren(el("h3", {}, "Shared"), el("p", { class: "small" }, `${facts.method} cannot draw from its codes; the sample itself stays as it is, and its local code can be moved.`));
-  const original = facts.can.draw === "codes" || !isDrawn ? await server.ask("sample", { client: client.name, sample: question.sample, upload: question.upload }).catch(() => null) : null;
-  if (original) facts.counts = { ...facts.counts, [client.name]: original.samples ?? Infinity };
+  const original = facts.can.draw === "codes" || !isDrawn ? await server.ask("sample", { client: client.name, sample: question.sample, of: question.of, upload: question.upload }).catch(() => null) : null;
+  if (original) facts.counts = { ...facts.counts, [original.owner]: original.samples ?? Infinity };
   place.append(
     el(
       "div",
@@ -155,7 +157,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
       inks.shared.box,
       inks.local.box,
     ),
-    el("section", { class: "panel" }, el("h3", {}, isDrawn ? "The same content, every client" : "The same local code, every client"), el("p", { class: "small" }, isDrawn ? "The shared code as it stands above, with each client's own typical local part, drawn and read by that client." : "Every client's answer to the sample with the local code as it stands above."), strip),
+    el("section", { class: "panel" }, el("h3", {}, isDrawn ? "The same content, every client" : "The same local code, every client"), el("p", { class: "small" }, facts.can.draw === "draws" ? "The draw as it stands above, drawn and read by every client." : isDrawn ? "The shared code as it stands above, with each client's own typical local code, drawn and read by that client." : "Every client's answer to the sample with the local code as it stands above."), strip),
   );
   seen.json = () => ({ ...data, ...asked() });
   seen.csv = () => ["shared", "local"].flatMap((part) => (asked()[part] ?? "").split(",").map((value, place) => ({ part, slider: axes[part][place]?.name, place: Number(value) })));

@@ -32,7 +32,7 @@ function strip(found, state) {
               {},
               el(
                 "a",
-                { class: `chip ${one.client === found.client ? "here" : ""}`, href: address({ ...state, client: one.client, ...(state.upload ? {} : { of: "" }), view: "sample" }), title: one.group ? `group ${one.group}` : null },
+                { class: `chip ${one.client === found.client ? "here" : ""}`, href: address({ ...state, client: one.client, of: state.upload ? undefined : found.owner }), title: one.group ? `group ${one.group}` : null },
                 el("b", {}, one.client),
                 isNumber ? ` ${one.answer}` : el("span", { class: "chip-fill", style: { width: length(one.probability ?? 0) } }),
                 isNumber ? null : el("span", { class: "chip-value" }, percent(one.probability ?? 0)),
@@ -53,7 +53,7 @@ function inputOf(found) {
 function steps(found, state, sample) {
   if (found.samples === null) return el("p", {}, el("b", {}, "Your own image"), " · ", el("a", { href: address({ ...state, upload: "" }) }, "back to the client's samples"));
   const step = (words, to) => el("button", { type: "button", disabled: to < 0 || to >= found.samples, onclick: () => go({ sample: to }) }, words);
-  return el("p", { class: "turn" }, step("←", sample - 1), ` test sample ${sample} of ${found.samples} `, step("→", sample + 1));
+  return el("p", { class: "turn" }, step("←", sample - 1), ` test sample ${sample} of ${found.samples}${found.owner === found.client ? "" : ` of client ${found.owner}`} `, step("→", sample + 1));
 }
 
 async function why(box, question, server, found) {
@@ -72,8 +72,11 @@ async function why(box, question, server, found) {
 export async function show({ place, facts, state, server, signal, seen }) {
   const client = chosenClient(facts, state);
   const sample = Number(state.sample ?? 0);
-  const question = { client: client.name, sample, upload: state.upload || undefined };
-  place.append(el("div", { class: "controls" }, clientPicker("Client", facts, client.name, (name) => go({ client: name, sample: state.upload ? state.sample : 0 }))));
+  const question = { client: client.name, sample, of: state.of || undefined, upload: state.upload || undefined };
+  place.append(el("div", { class: "controls" }, 
+    clientPicker("What does client", facts, client.name, (name) => go({ client: name, of: state.of || client.name })),
+    clientPicker("say of a sample of", facts, state.of || client.name, (name) => go({ of: name, sample: 0, upload: "" })),
+  ));
   if (facts.is_image) {
     const problem = el("div", { role: "alert" });
     dropZone(place, async (file) => {
@@ -87,7 +90,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
     place.append(problem);
   }
   const found = await server.ask("sample", question);
-  facts.counts = { ...facts.counts, [client.name]: found.samples ?? Infinity };
+  facts.counts = { ...facts.counts, [found.owner]: found.samples ?? Infinity };
   const keepNames = found.label === null ? [] : [found.label];
   place.append(
     el(
@@ -100,7 +103,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
         el("h3", {}, `Client ${client.name} says ${found.here.answer}`),
         found.label === null ? null : el("p", { class: "small" }, `The true label is ${found.label}.`),
         answerBars(found.here, facts.class_names, { keep: keepNames }),
-        el("p", {}, el("a", { href: address({ view: "inks", run: state.run, client: client.name, sample, upload: state.upload }) }, "Move its codes →")),
+        el("p", {}, el("a", { href: address({ view: "inks", run: state.run, client: client.name, sample, of: state.of, upload: state.upload }) }, "Move its codes →")),
       ),
       el("div", {}, el("h3", {}, "Who would say what"), strip(found, state)),
     ),
