@@ -47,6 +47,8 @@ class Axes:
     def of(cls, codes: FloatArray) -> Axes:
         """Return the sliders for codes like these; ranges hold 98 % of them."""
         width = codes.shape[1]
+        if not width or not len(codes):
+            return cls(np.zeros((0, width)), np.zeros(0), np.zeros(0), True)
         if width <= MOST_SLIDERS:
             directions = np.eye(width)
         else:
