@@ -29,6 +29,7 @@ def explore(
 
       duotone explore runs/demo/fedavg runs/demo/feddva --no-open --port 8100
     """
+    import contextlib
     import webbrowser
 
     from duotone.explorer import start
@@ -37,4 +38,5 @@ def explore(
     show(server.address)
     if is_opened:
         webbrowser.open(server.address)
-    server.serve()
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        server.serve()

@@ -8,6 +8,6 @@ Nothing here changes a run, and nothing leaves this machine.
 
 from __future__ import annotations
 
-from duotone.explorer.local_server import LocalServer, start
+from duotone.explorer.local_server import LocalServer, beside, start
 
-__all__ = ["LocalServer", "start"]
+__all__ = ["LocalServer", "beside", "start"]

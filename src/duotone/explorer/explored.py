@@ -18,7 +18,7 @@ from duotone.data.folders import opened_pixels
 from duotone.errors import ConfigError, DataError, DuotoneError, RunError
 from duotone.explain import Federation
 from duotone.explorer.asked_of import AskedSample
-from duotone.partition.partition import Population
+from duotone.partition.partition import Population, Rows, network_inputs
 from duotone.runs import Run
 from duotone.runs.client import Client
 from duotone.runs.opened import OpenedRun
@@ -34,8 +34,9 @@ Made = TypeVar("Made")
 class Explored:
     """A run that is looked at.
 
-    Networks are not safe to use from two threads at once. There are two sets of them, so that a
-    slider need not wait for a card: ``quick`` and ``thorough``, each used by one thread at a time.
+    Networks are not safe to use from two threads at once. There are three sets of them, so that a
+    slider need not wait for a card: ``quick``, ``thorough`` and ``explaining``, each used by one
+    thread at a time.
 
     Args:
         run: The run.
@@ -77,6 +78,14 @@ class Explored:
         self.has_data()  # loaded under a lock; explanations would load it without
         return self._thorough
 
+    @cached_property
+    def explaining(self) -> Federation:
+        """Models for cards, which may take many seconds."""
+        opened = OpenedRun(self.run)
+        if opened.index is not None and self.has_data():  # else the method is part of the plan
+            opened.plan = self._thorough.opened.plan
+        return Federation(opened)
+
     def client(self, name: str) -> Client:
         """Return a client of the quick set.
 
@@ -112,8 +121,8 @@ class Explored:
             return False
         return True
 
-    def test_samples(self, name: str) -> ClientData:
-        """Return the test samples of a client.
+    def test_rows(self, name: str) -> Rows:
+        """Return which samples of the data set are a client's test samples.
 
         Raises:
             RunError: They are not at hand.
@@ -122,7 +131,21 @@ class Explored:
         population = self.population()
         if name not in population.partition or not population.partition.size(name, "test"):
             raise ConfigError(f"Client {name!r} has no test samples in the run.")
-        return population.data(name, "test")
+        return population.rows(name, "test")
+
+    def samples_at(self, rows: Rows) -> Tensor:
+        """Return some samples of the data set, as a network sees them."""
+        return network_inputs(self.population().dataset.x[rows])
+
+    def test_samples(self, name: str) -> ClientData:
+        """Return all test samples of a client.
+
+        Raises:
+            RunError: They are not at hand.
+            ConfigError: It has none.
+        """
+        self.test_rows(name)
+        return self.population().data(name, "test")
 
     def inputs(self, asked: AskedSample) -> Tensor:
         """Return the sample that is asked about, as a network sees it.
@@ -136,12 +159,12 @@ class Explored:
             if found is None:
                 raise ConfigError("The explorer no longer has this image; drop it again.")
             return found
-        own = self.test_samples(asked.owner)
-        if asked.sample >= len(own):
+        rows = self.test_rows(asked.owner)
+        if asked.sample >= len(rows):
             raise ConfigError(
-                f"Client {asked.owner!r} has test samples 0 to {len(own) - 1}. Got {asked.sample}."
+                f"Client {asked.owner!r} has test samples 0 to {len(rows) - 1}. Got {asked.sample}."
             )
-        return own.x[asked.sample : asked.sample + 1]
+        return self.samples_at(rows[asked.sample : asked.sample + 1])
 
     def keep_upload(self, content: bytes) -> str:
         """Read an image of the user's own and keep it in memory; return its name.

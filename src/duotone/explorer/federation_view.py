@@ -39,10 +39,10 @@ def thumbnails(explored: Explored, asked: Asked) -> dict[str, Any]:
     found: dict[str, str | None] = {}
     for name in explored.names[:_MOST_THUMBNAILS]:
         try:
-            own = explored.test_samples(name)
+            first = explored.samples_at(explored.test_rows(name)[:1])
         except DuotoneError:
             continue
-        found[name] = shown_samples(own.x[:1], info)[0]
+        found[name] = shown_samples(first, info)[0]
     return {"pictures": found}
 
 

@@ -81,8 +81,15 @@ class LocalServer:
         )
 
 
+def beside(run: Run, *, height: int) -> LocalServer:
+    """Return an explorer that answers already, in a thread of its own; see :meth:`Run.explore`."""
+    server = start(run, height=height)
+    server.serve_beside()
+    return server
+
+
 def start(
-    runs: Run | str | Path | Sequence[Run | str | Path], *, port: int = 0, height: int = 720
+    runs: Run | str | Path | Sequence[Run | str | Path], *, port: int = 0, height: int = 0
 ) -> LocalServer:
     """Open runs and a port for them; the returned server begins to answer when it is told to.
 
@@ -128,6 +135,7 @@ def _bound(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((_HOST, port))
+        bound.listen()  # who comes before the server answers waits, and is not turned away
     except OverflowError as error:
         bound.close()
         raise ConfigError(f"A port is a number up to 65535. Got {port}.") from error

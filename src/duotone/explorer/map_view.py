@@ -152,18 +152,16 @@ def tiles(explored: Explored, asked: AskedRows) -> dict[str, Any]:
     if any(row >= count for row in asked.rows):
         raise ConfigError(f"The run keeps the codes of samples 0 to {count - 1}.")
     places = explored.once("places", lambda: _places(latents))
-    has_data = explored.has_data()
+    pictures: list[str | None] = [None] * len(asked.rows)
+    if explored.has_data() and asked.rows:
+        samples = explored.samples_at(latents["index"][list(asked.rows)])
+        pictures = shown_samples(samples, explored.population().info)
     found = []
-    for row in asked.rows:
+    for row, picture in zip(asked.rows, pictures, strict=True):
         name, split = str(latents["client"][row]), str(latents["split"][row])
+        label = _label(explored, latents, row)
         entry = {"row": row, "client": name, "split": split, "sample": int(places[row])}
-        entry["label"] = _label(explored, latents, row)
-        entry["picture"] = None
-        if has_data:
-            x = explored.population().data(name, split).x  # type: ignore[arg-type]
-            info = explored.population().info
-            entry["picture"] = shown_samples(x[places[row] : places[row] + 1], info)[0]
-        found.append(entry)
+        found.append(entry | {"label": label, "picture": picture})
     return {"tiles": found}
 
 

@@ -31,14 +31,18 @@ def sample(explored: Explored, asked: AskedSample) -> dict[str, Any]:
         except DuotoneError as error:  # one client's model may be broken
             said = {"answer": None, "why": str(error)}
         strip.append({"client": name, "role": other.role, "group": other.facts.group, **said})
-    own = None if asked.upload is not None else explored.test_samples(asked.owner)
+    label, count = None, None
+    if asked.upload is None:
+        rows = explored.test_rows(asked.owner)
+        truth = explored.population().dataset.y[rows[asked.sample]]
+        label, count = shown_label(truth, client), len(rows)
     return {
         "client": asked.client,
         "owner": asked.owner,
         "picture": shown_samples(x, client.facts.info)[0],
         "features": shown_features(x, client),
-        "label": None if own is None else shown_label(own.labels[asked.sample], client),
-        "samples": None if own is None else len(own),
+        "label": label,
+        "samples": count,
         "here": shown_answers(client.scores_from(x), client)[0],
         "strip": strip,
     }
@@ -46,7 +50,7 @@ def sample(explored: Explored, asked: AskedSample) -> dict[str, Any]:
 
 def why(explored: Explored, asked: AskedCard) -> dict[str, Any]:
     """Return the card of an answer, with its pictures."""
-    federation = explored.thorough
+    federation = explored.explaining
     client = federation.client(asked.client)
     x = explored.inputs(asked)
     if asked.upload is not None or asked.owner != asked.client:

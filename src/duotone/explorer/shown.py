@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 from torch import Tensor
 
@@ -43,9 +43,9 @@ def shown_answers(scores: Tensor, client: Client) -> list[dict[str, Any]]:
     return found
 
 
-def shown_label(label: Tensor, client: Client) -> str | None:
+def shown_label(label: SupportsFloat, client: Client) -> str | None:
     """Return a true label in words; ``None`` where it is not known."""
     names = client.class_names
     if names:
-        return names[int(label)] if int(label) >= 0 else None
+        return names[int(float(label))] if float(label) >= 0 else None
     return f"{float(label):.4g}"

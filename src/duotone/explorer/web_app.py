@@ -50,7 +50,7 @@ from duotone.measures.inks import PART, SERIES
 _STATIC = Path(__file__).parent / "static"
 _REPORT_STYLE = Path(__file__).parents[1] / "report" / "template" / "page.css"
 _MOST_WAITING = 200
-Lane = Literal["quick", "thorough", "maps", "t-SNE"]
+Lane = Literal["quick", "thorough", "cards", "maps", "t-SNE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ VIEWS: Mapping[str, View] = {
     "client": View(client_view.client_portrait, AskedClient, "thorough"),
     "grid": View(client_view.grid, AskedGrid, "thorough"),
     "sample": View(sample_view.sample, AskedSample, "quick"),
-    "why": View(sample_view.why, AskedCard, "thorough"),
+    "why": View(sample_view.why, AskedCard, "cards"),
     "policy": View(sample_view.policy, AskedPolicy, "thorough"),
     "sliders": View(inks_view.sliders, AskedCodes, "quick"),
     "drawn": View(inks_view.drawn, AskedCodes, "quick"),
