@@ -8,11 +8,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from explored_pages import TOKEN, Page
 from PIL import Image
 
 import duotone
+from duotone.explorer.asked_of import AskedSample
 from duotone.explorer.map_view import _places
+from duotone.explorer.moving import typical_code
+from duotone.measures.sheet import pixels
+from duotone.types import Latents
 
 
 def contents(path):
@@ -133,7 +138,8 @@ def test_dots_lead_to_their_samples(page, fedbn):
         own = population.rows(tile["client"], tile["split"])
         assert own[tile["sample"]] == codes["index"][row]
         assert tile["label"] == str(codes["label"][row])
-        assert as_pixels(tile["picture"]).shape[:2] == (56, 56)
+        image = population.dataset.x[codes["index"][row]]
+        assert np.array_equal(as_pixels(tile["picture"])[::7, ::7], image)
 
 
 def test_a_samples_place_counts_its_own_client_and_split_alone():
@@ -196,6 +202,18 @@ def test_codes_are_drawn_and_moved(drawn_page):
     }
     rows = drawn_page.ask("between", client="0", other="1")["rows"]
     assert [len(row["pictures"]) for row in rows] == [9, 9]
+
+
+def test_another_client_draws_the_content_with_its_own_local_code(drawn_page):
+    explored = drawn_page.explored[0]
+    asked = AskedSample(client="0", sample=1)
+    shared = explored.client("0").encode_from(explored.inputs(asked)).shared
+    local = typical_code(explored, "1", "local")
+    own = drawn_page.explored[0].client("1")
+    latents = Latents(shared, torch.from_numpy(local[np.newaxis]).float())
+    expected = pixels(own.used(lambda network: own.method.decode(network, latents)))[0, ..., 0]
+    found = drawn_page.ask("everybody", client="0", sample=1)["clients"][1]
+    assert np.array_equal(as_pixels(found["picture"])[::7, ::7], expected)
 
 
 def test_the_sliders_answer_is_the_clients_own(drawn_page):
