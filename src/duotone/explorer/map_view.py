@@ -13,7 +13,7 @@ from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.explorer.asked_of import Asked, AskedMap, AskedRows
 from duotone.explorer.explored import Explored
 from duotone.explorer.shown import shown_samples
-from duotone.measures.codes import comparable, is_alive
+from duotone.measures.codes import PARTS, comparable, is_alive
 from duotone.measures.inks import natural
 from duotone.measures.maps import (
     FEWEST_FOR_TSNE,
@@ -62,10 +62,17 @@ def tsne_map(explored: Explored, asked: AskedMap) -> dict[str, Any]:
 
 def _living_code(explored: Explored, asked: AskedMap) -> NDArray[np.float64]:
     code = comparable(explored.run.latents, asked.part)
-    if not is_alive(code):
-        why = "is the same for every sample: it is dead" if code.shape[1] else "does not exist"
-        raise RunError(f"The {asked.part} code of this run {why}, so there is no map of it.")
+    why = _why_no_map(code, asked.part)
+    if why is not None:
+        raise RunError(why)
     return code
+
+
+def _why_no_map(code: NDArray[np.float64], part: str) -> str | None:
+    if is_alive(code):
+        return None
+    why = "is the same for every sample: it is dead" if code.shape[1] else "does not exist"
+    return f"The {part} code of this run {why}, so there is no map of it."
 
 
 def _map(rows: Rows, places: NDArray[np.float64], axes: str) -> dict[str, Any]:
@@ -80,7 +87,7 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
 
 
 def map_colours(explored: Explored, asked: Asked) -> dict[str, Any]:
-    """Return what dots can be coloured by: a value for each kept sample."""
+    """Return what dots can be coloured by, a value for each kept sample, and which maps exist."""
     latents = explored.run.latents
     names = explored.run.folder.class_names()
     found = []
@@ -89,7 +96,8 @@ def map_colours(explored: Explored, asked: Asked) -> dict[str, Any]:
         if name == "label" and names and not np.issubdtype(values.dtype, np.floating):
             values = np.array([names[int(v)] if v >= 0 else "unknown" for v in values])
         found.append(_colour(name.removeprefix("factor_"), values))
-    return {"colours": [colour for colour in found if colour is not None]}
+    missing = {part: _why_no_map(comparable(latents, part), part) for part in PARTS}
+    return {"colours": [colour for colour in found if colour is not None], "missing": missing}
 
 
 def _factors(latents: Mapping[str, Array]) -> list[str]:

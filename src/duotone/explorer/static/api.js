@@ -25,6 +25,8 @@ export function asker(run, signal) {
       const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
       return answer(`api/${run}/${view}?${new URLSearchParams(given)}`, { signal: own });
     },
+    // Why samples are not at hand; null if they are. Known once, for it may take the data's loading.
+    whyNoSamples: async () => (await answer(`api/${run}/samples-at-hand`, { signal })).why,
     upload: (file) => answer(`api/${run}/upload`, { method: "POST", body: file, signal }),
     follow: () => new EventSource(`api/${run}/follow`),
   };

@@ -100,6 +100,11 @@ async function portrait(client, { facts, state, server }, data) {
     if (error.name === "AbortError") throw error;
     box.append(note(error.message));
   }
+  const why = await server.whyNoSamples();
+  if (why) {
+    box.append(note(why));
+    return box;
+  }
   const { box: grid, loaded } = samples(client, state, server);
   box.append(el("h4", {}, "Its test samples"), grid);
   await loaded;

@@ -98,6 +98,12 @@ export async function show({ place, facts, state, server, signal, seen }) {
     place.append(note(`${facts.method} has no decoder and no local code that could be exchanged, so there is nothing to move here. Its maps and answers are in the other views.`));
     return;
   }
+  const why = await server.whyNoSamples();
+  if (why && !facts.can.maps && facts.can.draw !== "draws") {
+    place.append(note(why));
+    return;
+  }
+  if (why && facts.can.draw === "codes") place.append(note(`${why} The sliders start from the client's most typical code.`));
   const axes = await server.ask("sliders", question);
   const shot = el("img", { class: "shot huge", alt: "what the codes stand for" });
   const said = el("div", { class: "said", "aria-live": "polite" });
@@ -140,7 +146,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
     facts.can.draw === "draws" ? el("button", { type: "button", onclick: () => go({ seed: question.seed + 1, shared: "", local: "" }) }, "Another draw") : null,
   );
   if (!isDrawn) inks.shared.box.replaceChildren(el("h3", {}, "Shared"), el("p", { class: "small" }, `${facts.method} cannot draw from its codes; the sample itself stays as it is, and its local code can be moved.`));
-  const original = facts.can.draw === "codes" || !isDrawn ? await server.ask("sample", { client: client.name, sample: question.sample, of: question.of, upload: question.upload }).catch(() => null) : null;
+  const original = (!why || question.upload) && facts.can.draw !== "draws" ? await server.ask("sample", { client: client.name, sample: question.sample, of: question.of, upload: question.upload }).catch(() => null) : null;
   if (original) facts.counts = { ...facts.counts, [original.owner]: original.samples ?? Infinity };
   place.append(
     el(

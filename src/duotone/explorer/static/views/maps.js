@@ -41,7 +41,7 @@ export async function show({ place, facts, state, server, signal, seen, series }
     place.append(note("This run keeps no codes, so there are no maps; run it again with --set latents=200."));
     return;
   }
-  const { colours } = await server.ask("map-colours");
+  const { colours, missing } = await server.ask("map-colours");
   const byName = new Map(colours.map((colour) => [colour.name, colour]));
   const choices = colours.map((colour) => [colour.name, colour.name]);
   if (facts.task === "classes") choices.push([LATER, LATER]);
@@ -107,20 +107,16 @@ export async function show({ place, facts, state, server, signal, seen, series }
   };
 
   const load = async () => {
+    const wanted = projection;
     busy.hidden = projection !== "tsne";
     busy.textContent = "t-SNE is being computed; PCA stays until it is ready …";
-    await Promise.all(Object.entries(parts).map(async ([part, own]) => {
-      try {
-        own.map = await server.ask(projection, { part });
-        own.scatter.reset();
-        own.scatter.pictures.clear();
-      } catch (error) {
-        if (error.name === "AbortError") throw error;
-        own.figure.replaceChildren(el("h3", { class: part }, `${part} part`), note(error.message));
-      }
+    await Promise.all(Object.entries(parts).filter(([part]) => !missing[part]).map(async ([part, own]) => {
+      own.map = await server.ask(projection, { part });
+      own.scatter.reset();
+      own.scatter.pictures.clear();
     }));
     busy.hidden = true;
-    paint();
+    if (wanted === projection) paint();
   };
 
   for (const part of ["shared", "local"]) {
@@ -137,7 +133,7 @@ export async function show({ place, facts, state, server, signal, seen, series }
       },
       signal,
     );
-    own.figure = el("figure", {}, el("h3", { class: part }, `${part} part`), own.scatter.element, own.axes);
+    own.figure = el("figure", {}, el("h3", { class: part }, `${part} part`), ...(missing[part] ? [note(missing[part])] : [own.scatter.element, own.axes]));
   }
   const recolour = async (name) => {
     if (name === LATER && !byName.has(LATER)) {

@@ -56,7 +56,7 @@ function steps(found, state, sample) {
   return el("p", { class: "turn" }, step("←", sample - 1), ` test sample ${sample} of ${found.samples}${found.owner === found.client ? "" : ` of client ${found.owner}`} `, step("→", sample + 1));
 }
 
-async function why(box, question, server, found) {
+async function explain(box, question, server, found) {
   box.replaceChildren(el("p", { class: "small waiting" }, "The answer is being taken apart …"));
   try {
     const card = await server.ask("why", question);
@@ -89,6 +89,11 @@ export async function show({ place, facts, state, server, signal, seen }) {
     }, signal);
     place.append(problem);
   }
+  const why = question.upload ? null : await server.whyNoSamples();
+  if (why) {
+    place.append(note(why), facts.is_image ? note("An own image can still be asked about: drop one above.") : "");
+    return;
+  }
   const found = await server.ask("sample", question);
   facts.counts = { ...facts.counts, [found.owner]: found.samples ?? Infinity };
   const keepNames = found.label === null ? [] : [found.label];
@@ -117,6 +122,6 @@ export async function show({ place, facts, state, server, signal, seen }) {
   seen.csv = () => found.strip.map(({ probabilities, ...rest }) => ({ ...rest, ...Object.fromEntries((probabilities ?? []).map((share, k) => [`says ${facts.class_names[k]}`, share])) }));
   const data = { sample: found, card: null };
   const against = state.against && state.against !== client.name ? state.against : undefined;
-  data.card = await why(box, { ...question, against }, server, found);
+  data.card = await explain(box, { ...question, against }, server, found);
   place.append(policy);
 }
