@@ -14,9 +14,10 @@ export function address(state) {
   return `#/${view}?${new URLSearchParams(kept)}`;
 }
 
-// Goes to another view or another client: the browser's back button returns.
+// Goes to another view or another client: the browser's back button returns. Where sliders stand
+// belongs to what is left.
 export function go(changes) {
-  location.hash = address({ ...read(), ...changes });
+  location.hash = address({ ...read(), shared: "", local: "", amount: "", ...changes });
 }
 
 // Notes a detail, such as where a slider stands, without another step in the history.

@@ -93,7 +93,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
     seed: facts.can.draw === "draws" ? Number(state.seed ?? 0) : undefined,
     label: facts.can.labels ? Number(state.label ?? 0) : undefined,
   };
-  place.append(el("div", { class: "controls" }, clientPicker("Client", facts, client.name, (name) => go({ client: name, sample: 0, of: "", shared: "", local: "" }))));
+  place.append(el("div", { class: "controls" }, clientPicker("Client", facts, client.name, (name) => go({ client: name, sample: 0, of: "" }))));
   if (!facts.can.draw && !facts.can.exchange) {
     place.append(note(`${facts.method} has no decoder and no local code that could be exchanged, so there is nothing to move here. Its maps and answers are in the other views.`));
     return;
@@ -143,7 +143,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
     act("Reset", () => { inks.shared.reset(); inks.local.reset(); }),
     isDrawn ? act("Random shared", inks.shared.random) : null,
     act("Random local", inks.local.random),
-    facts.can.draw === "draws" ? el("button", { type: "button", onclick: () => go({ seed: question.seed + 1, shared: "", local: "" }) }, "Another draw") : null,
+    facts.can.draw === "draws" ? el("button", { type: "button", onclick: () => go({ seed: question.seed + 1 }) }, "Another draw") : null,
   );
   if (!isDrawn) inks.shared.box.replaceChildren(el("h3", {}, "Shared"), el("p", { class: "small" }, `${facts.method} cannot draw from its codes; the sample itself stays as it is, and its local code can be moved.`));
   const original = (!why || question.upload) && facts.can.draw !== "draws" ? await server.ask("sample", { client: client.name, sample: question.sample, of: question.of, upload: question.upload }).catch(() => null) : null;
