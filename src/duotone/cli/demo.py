@@ -73,3 +73,4 @@ def demo(
     show_results(finished, quiet)
     remark("Every client is judged on its own test digits. ± is the spread over clients.", quiet)
     show_path("Report", report, quiet)
+    remark(f"See and move the two inks: duotone explore {place / 'feddva'}", quiet)
