@@ -39,8 +39,9 @@ from duotone.measures.sheet import Images, pixels
 from duotone.measures.sheets import manifold_sheet
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL, pushed
-from duotone.runs import load_run, plan_run
+from duotone.runs import load_run
 from duotone.runs.last_round import last_serving
+from duotone.runs.opened import OpenedRun
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -188,7 +189,7 @@ def concepts(folder: Path, out: Path) -> None:
 def manifolds(folder: Path, out: Path) -> None:
     """Draw the manifold sheet of every client of a run, side by side."""
     run = load_run(folder)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population = plan.method, plan.population
     assert isinstance(method, Decodes)
     config = plan.config
@@ -198,7 +199,10 @@ def manifolds(folder: Path, out: Path) -> None:
     )
     judges = train_judges(population, config.seed)
     chosen = choose_holders(population.partition, judges.style_of, config.seed)
-    with make_backend(plan, lambda line: None) as backend, run.folder.reading() as last:
+    with (
+        make_backend(method, population, config, lambda line: None) as backend,
+        run.folder.reading() as last,
+    ):
         serving = Serving(last.server(), info, plan.rule)
         holders = encode_holders(chosen, judges, serving, population, last, backend)
     figure = Figure(figsize=(2.6 * len(holders), 2.9), layout="constrained")
@@ -221,7 +225,7 @@ def trends(study: Path, out: Path) -> None:
     axes = figure.subplots(1, len(entries), sharex=True, sharey=True)
     for axis, entry in zip(axes, entries, strict=True):
         run = load_run(entry / "seed0")
-        plan = plan_run(run.config)
+        plan = OpenedRun(run).plan
         method, population = plan.method, plan.population
         with run.folder.reading() as last:
             serving = last_serving(plan, last)
@@ -242,12 +246,12 @@ def trends(study: Path, out: Path) -> None:
 
 def swaps(folder: Path, out: Path) -> None:
     """Draw the first test samples of two members, each row above the same in the other's style."""
-    first, second = plan_run(load_run(folder).config).population.partition.members[:2]
+    first, second = OpenedRun(load_run(folder)).plan.population.partition.members[:2]
     rows = []
     for source, target in ((first, second), (second, first)):
         drawn = duotone.restyle(folder, source=source, target=target)
         rows += [drawn.original, drawn.x]
-    _print_rows(rows, out)
+    print_rows(rows, out)
 
 
 def pushed_styles(folder: Path, out: Path) -> None:
@@ -257,7 +261,7 @@ def pushed_styles(folder: Path, out: Path) -> None:
     sample, and in that style pushed by one and by two deviations to where the classifier errs.
     """
     run = load_run(folder)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population = plan.method, plan.population
     assert isinstance(method, ContentStyleFL)
     with run.folder.reading() as last:
@@ -277,10 +281,10 @@ def pushed_styles(folder: Path, out: Path) -> None:
         for far in (0.0, 1.0, 2.0):
             harder = pushed(manner.detach(), gradient, torch.full((len(x), 1), far))
             rows.append(pixels(model.decoder(content, harder).detach())[:_SHOWN])
-    _print_rows(rows, out)
+    print_rows(rows, out)
 
 
-def _print_rows(rows: list[Images], out: Path) -> None:
+def print_rows(rows: list[Images], out: Path) -> None:
     """Write rows of images as a sheet with white lines in between, twice as large."""
     tiles = np.pad(np.stack(rows), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
     sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in tiles])
