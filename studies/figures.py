@@ -2,6 +2,7 @@
 
 python -m studies.figures curves runs/studies/feddva-target-shift docs/images/curves.png
 python -m studies.figures groups runs/studies/fedcd-curves docs/images/groups.png
+python -m studies.figures scatter runs/feddva docs/images/scatter.png
 python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
 python -m studies.figures maps runs/fedcd docs/images/maps.png
 python -m studies.figures local_maps runs/fedvc runs/paper docs/images/local-maps.png
@@ -83,14 +84,14 @@ def curves(study: Path, out: Path) -> None:
 def groups(study: Path, out: Path) -> None:
     """Draw the accuracy of every entry over the rounds, a panel for each group of clients.
 
-    Lines are means over the clients of a group and over seeds.
+    Lines are means over the clients of a group and over seeds, shades one standard deviation.
     """
     entries = sorted(path for path in study.iterdir() if path.is_dir())
     tables = {
         entry.name: pl.concat(load_run(path).metrics for path in sorted(entry.glob("seed*")))
         .filter(pl.col("metric") == "accuracy")
         .group_by("group", "kind", "round")
-        .agg(pl.col("value").mean())
+        .agg(pl.col("value").mean(), pl.col("value").std().alias("std").fill_null(0))
         .sort("round")
         for entry in entries
     }
@@ -108,11 +109,28 @@ def groups(study: Path, out: Path) -> None:
                 own = table.filter((pl.col("group") == name) & (pl.col("kind") == kind))
                 label = f"{entry}, {kind}s"
                 axis.plot(own["round"], 100 * own["value"], dashes, color=ink, label=label)
+                low, high = (100 * (own["value"] + sign * own["std"]) for sign in (-1, 1))
+                axis.fill_between(own["round"], low, high, color=ink, alpha=0.12)
         axis.set_title(name)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("round")
     figure.supylabel("accuracy, %")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), frameon=False, loc="outside right")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def scatter(folder: Path, out: Path) -> None:
+    """Draw codes of one dimension each: the local one across, the shared one up, by client."""
+    run = load_run(folder)
+    codes, is_test = run.latents, run.latents["split"] == "test"
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axis = figure.subplots()
+    for number, group in enumerate(np.unique(codes["group"])):
+        own = is_test & (codes["group"] == group)
+        dots = codes["local"][own, 0], codes["shared"][own, 0]
+        axis.scatter(*dots, s=6, alpha=0.6, color=_INKS[number], label=str(group))
+    axis.set(xlabel="local code c", ylabel="shared code z")
+    figure.legend(*axis.get_legend_handles_labels(), frameon=False, loc="outside right")
     FigureCanvasAgg(figure).print_png(str(out))
 
 
@@ -288,6 +306,8 @@ def print_rows(rows: list[Images], out: Path) -> None:
     """Write rows of images as a sheet with white lines in between, twice as large."""
     tiles = np.pad(np.stack(rows), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
     sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in tiles])
+    if sheet.shape[2] == 1:
+        sheet = sheet.repeat(3, axis=2)
     imsave(out, sheet.repeat(2, axis=0).repeat(2, axis=1))
 
 
@@ -295,6 +315,7 @@ if __name__ == "__main__":
     figures = (
         curves,
         groups,
+        scatter,
         manifolds,
         maps,
         local_maps,
