@@ -53,7 +53,8 @@ class AlignedLinear(nn.Linear):
     def with_local(self, z: Tensor, local: Tensor) -> Tensor:
         """Return z with other coordinates in the directions that are particular to clients."""
         directions = self._directions()
-        return z + (local - z @ directions) @ torch.linalg.pinv(directions)
+        moved: Tensor = (local - z @ directions) @ torch.linalg.pinv(directions)
+        return z + moved
 
     def _directions(self) -> Tensor:
         return self.basis[:, self.basis.any(dim=0)]
