@@ -36,10 +36,10 @@ def group_curves(study: Path, out: Path) -> None:
 
     Newcomers are dashed. Shades are one standard deviation over the clients of a group.
     """
-    entries = read_results(study)["entries"]
+    entries = [entry for entry in read_results(study)["entries"] if entry["runs"]]
     rows = math.ceil(len(entries) / COLUMNS)
     figure = Figure(figsize=(12.5, 0.5 + 2.4 * rows), layout="constrained")
-    axes = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).flat
+    axes = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
     handles: dict[str, object] = {}
     for axis, entry in zip(axes, entries, strict=False):
         table = grouped([Run(study / path) for path in entry["runs"]])
@@ -56,7 +56,7 @@ def group_curves(study: Path, out: Path) -> None:
                 handles.setdefault(name if kind == "member" else f"{name}, newcomers", line)
         axis.set_title(entry["name"], fontsize=9)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    for axis in list(axes):
+    for axis in axes[len(entries) :]:
         axis.set_visible(False)
     figure.supxlabel("round", fontsize=9)
     figure.supylabel("accuracy, %", fontsize=9)
