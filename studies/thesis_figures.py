@@ -20,10 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from studies.fedvc_preferences import Points, points_of
+from studies.domains_told import Points, points_of
 
 from duotone.measures.inks import natural
-from duotone.measures.maps import code_maps
 from duotone.runs import Run, load_run
 from duotone.runs.study_results import read_results
 
@@ -79,30 +78,24 @@ def grouped(runs: Sequence[Run]) -> pl.DataFrame:
 
 
 def hidden_layers(study: Path, out: Path) -> None:
-    """Draw t-SNE maps of what FedAvg and FedBN hand to their last layer, and of FedCD's codes."""
-    panels = (
+    """Draw fig. 5.8: what FedAvg and FedBN hand to their last layer, and FedCD's codes."""
+    shown = (
         ("fedavg-batchnorm", "shared", "FedAvg, BatchNorm: features"),
         ("fedbn", "shared", "FedBN: features"),
         ("fedcd-fc1", "local", "FedCD as printed, FC1: Pᵀz"),
         ("fedcd-exact", "local", "FedCD, exact, FC1: Pᵀz"),
     )
-    found = []
-    for folder, part, title in panels:
-        if not (study / folder).is_dir():
-            continue
-        run = load_run(next((study / folder).glob("seed*")))
-        members = run.latents["kind"] == "member"
-        latents = {name: values[members] for name, values in run.latents.items()}
-        dots = code_maps(latents, run.config.seed)[-1].points.filter(pl.col("part") == part)
-        places = np.stack([dots["x"].to_numpy(), dots["y"].to_numpy()], axis=1)
-        found.append((title, places, dots["group"].to_list()))
-    _print_maps(found, out)
+    panels = [
+        (title, points_of(load_run(study / folder / "seed0")), code)
+        for folder, code, title in shown
+    ]
+    _print_points(panels, out)
 
 
 def preferences(study: Path, out: Path) -> None:
     """Draw fig. 6.7: FedAvg's features, and p̂ of FedVC with and without the client's weights."""
     seed = "seed0"
-    panels = [("FedAvg: features", points_of(load_run(study / "fedavg" / seed)), "features")]
+    panels = [("FedAvg: features", points_of(load_run(study / "fedavg" / seed)), "shared")]
     for folder, title in (("as-printed", "FedVC"), ("gamma-0.1", "FedVC-sg")):
         points = points_of(load_run(study / folder / seed))
         panels += [
@@ -124,15 +117,13 @@ def by_iota(study: Path, out: Path) -> None:
 
 
 def _print_points(panels: Sequence[tuple[str, Points, str]], out: Path) -> None:
-    _print_maps([(title, points.map_of(code), points.group) for title, points, code in panels], out)
-
-
-def _print_maps(panels: Sequence[tuple[str, np.ndarray, Sequence[str]]], out: Path) -> None:
+    """Write t-SNE maps side by side, by group."""
     figure = Figure(figsize=(3.2 * len(panels), 3.4), layout="constrained")
     axes: Sequence[Axes] = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, places, groups) in zip(axes, panels, strict=True):
-        for number, name in enumerate(sorted(set(groups), key=natural)):
-            own = places[np.array(groups) == name]
+    for axis, (title, points, code) in zip(axes, panels, strict=True):
+        places = points.map_of(code)
+        for number, name in enumerate(sorted(set(points.group), key=natural)):
+            own = places[np.array(points.group) == name]
             axis.scatter(*own.T, s=6, color=colormaps["tab10"](number), label=name)
         axis.set_title(title, fontsize=9)
         axis.set_xticks([])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from studies.fedvc_preferences import Points, preferences_of
+from studies.domains_told import Points, preferences_of
 from torch import nn
 
 from duotone.methods.concepts.concept_layer import ConceptLinear
@@ -38,4 +38,3 @@ def test_preferences_with_and_without_the_weights_of_the_client():
     # Both centres are as near, so that the weights alone decide: 0.75 · 4 and 0.5 · 4.
     assert float(found["own weights"]) == pytest.approx(3.0)
     assert float(found["equal weights"]) == pytest.approx(2.0)
-    assert set(preferences_of(nn.Linear(1, 2), torch.ones(1, 1))) == {"features"}

@@ -1,6 +1,7 @@
-"""What preferences p̂ of FedVC as printed tell of a sample's domain (thesis fig. 6.7, 6.8).
+"""What codes of finished runs tell of a sample's domain: features, FedCD's Pᵀz, FedVC's p̂.
 
-python -m studies.fedvc_preferences runs/fedvc-tables docs/results/fedvc-preferences.json
+python -m studies.domains_told runs/fedvc-tables docs/results/fedvc-preferences.json
+python -m studies.domains_told runs/fedcd-printed docs/results/fedcd-printed-codes.json
 
 p̂ is computed with the weights v of the sample's own client, as printed, and with equal weights: the
 client's weights are the same for all of its samples and tell the client by themselves.
@@ -19,15 +20,17 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.manifold import TSNE
+from torch import Tensor, nn
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.method import Method
 from duotone.files import write_atomically
 from duotone.methods.concepts.concept_layer import ConceptLinear, responsibilities
 from duotone.networks.reading import find_head, head_inputs
 from duotone.runs import Run, load_run, plan_run
 from duotone.runs.last_round import last_serving
+from duotone.runs.study_results import read_results
 
-ENTRIES = ("fedavg", "as-printed", "iota-0.001", "iota-0.005", "iota-0.01", "gamma-0.1")
 NEIGHBOURS = 5
 
 
@@ -36,7 +39,7 @@ class Points:
     """Codes of the members' test samples, one per row.
 
     Attributes:
-        codes: By name: ``features``, or p̂ with ``own weights`` and with ``equal weights``.
+        codes: By name: ``shared`` and ``local``, or p̂ with ``own weights`` and ``equal weights``.
         client: Whose each sample is.
         group: The domain of each client.
     """
@@ -83,17 +86,15 @@ def points_of(run: Run) -> Points:
     """Return the codes of a finished run's members, from the models that they use."""
     plan = plan_run(run.config)
     method, population = plan.method, plan.population
-    found: dict[str, list[torch.Tensor]] = {}
+    found: dict[str, list[Tensor]] = {}
     clients, groups = [], []
     with run.folder.reading() as last:
         serving = last_serving(plan, last)
         states = {client: last.get(client) for client in population.partition.members}
     for client, state in states.items():
         model = serving.model(method, population, ClientTask(client, state)).eval()
-        head = find_head(model, method.config.head)
         data = population.data(client, "test")
-        features = head_inputs(model, head, data.x).flatten(1)
-        for name, code in preferences_of(head, features).items():
+        for name, code in codes_of(method, model, data.x).items():
             found.setdefault(name, []).append(code)
         clients += [client] * len(data)
         groups += [population.partition[client].group] * len(data)
@@ -102,10 +103,18 @@ def points_of(run: Run) -> Points:
     )
 
 
-def preferences_of(head: torch.nn.Module, features: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return p̂ of a client's samples under its own and under equal weights; else the features."""
-    if not isinstance(head, ConceptLinear):
-        return {"features": features}
+def codes_of(method: Method, model: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """Return p̂ where there are concepts, else the two parts of the representation."""
+    head = find_head(model, method.config.head)
+    if isinstance(head, ConceptLinear):
+        return preferences_of(head, head_inputs(model, head, x).flatten(1))
+    codes = method.encode(model, x)
+    parts = {"shared": codes.shared, "local": codes.local}
+    return {name: code for name, code in parts.items() if code.shape[1]}
+
+
+def preferences_of(head: ConceptLinear, features: Tensor) -> dict[str, Tensor]:
+    """Return p̂ of a client's samples under its own and under equal weights."""
     given = (head.places(features), head.centres, head.sharpness)
     equal = torch.full_like(head.weights, 1 / len(head.weights))
     weights = {"own weights": head.weights, "equal weights": equal}
@@ -121,15 +130,18 @@ def told(points: Points, code: str) -> dict[str, float]:
     }
 
 
-def main(study: Path, out: Path) -> None:
-    """Write what each code of each run tells."""
+def main(study: Path, out: Path, *entries: str) -> None:
+    """Write what each code of a study's runs tells; of all entries, or of those named."""
     results: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
-    for entry in ENTRIES:
-        for folder in sorted((study / entry).glob("seed*")):
-            points = points_of(load_run(folder))
-            results.setdefault(entry, {})[folder.name] = {c: told(points, c) for c in points.codes}
+    for entry in read_results(study)["entries"]:
+        if entries and entry["name"] not in entries:
+            continue
+        for path in entry["runs"]:
+            points = points_of(load_run(study / path))
+            found = {code: told(points, code) for code in points.codes}
+            results.setdefault(entry["name"], {})[Path(path).name] = found
     write_atomically(out, (json.dumps(results, indent=2) + "\n").encode())
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
