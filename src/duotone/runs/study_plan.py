@@ -6,6 +6,9 @@ A file names what differs, and once what is shared::
     seeds = [0, 1, 2]
     methods = ["local", "fedavg"]
 
+    [primary]                      # declared before anything is run
+    member = ["local"]
+
     [settings]
     data = "mnist"
     rounds = 20
@@ -45,7 +48,9 @@ from duotone.errors import ConfigError, DuotoneError, RunError
 from duotone.registry import did_you_mean
 from duotone.runs import Plan, RunFolder, plan_run, with_tables
 from duotone.runs.pooled import choose_reference, differing, identity
+from duotone.runs.result_files import read_json
 from duotone.runs.result_tables import choice_text
+from duotone.types import Role
 
 SAME_FOR_ALL = ("data", "style", "partition")
 """What entries must have in common, so that a difference in scores is one of the methods."""
@@ -62,6 +67,8 @@ class StudyConfig(Settings):
     """Methods to run, one entry each, called by the method's name."""
     reference: str | None = None
     """The entry the others are compared with; by default fedavg if there, else the first."""
+    primary: dict[Role, list[str]] = Field(default_factory=dict)
+    """Comparisons with the reference that get a verdict: entries, for member and newcomer."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What all runs share: any setting of a run."""
     entries: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -156,6 +163,10 @@ def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) 
     name = slug(config.title) if isinstance(source, Mapping) else Path(source).stem
     place = out or Path("runs") / (name or "study")
     reference = choose_reference([entry.name for entry in entries], config.reference)
+    if any(reference in declared for declared in config.primary.values()):
+        raise ConfigError(
+            f"primary names {reference!r}, which the others are compared with; leave it out."
+        )
     plan = StudyPlan(config, place, reference, entries, datasets)
     _refuse_other_runs(plan)
     return plan
@@ -238,12 +249,26 @@ def _mistakes(config: StudyConfig) -> Iterator[str]:
     if config.reference is not None and config.reference not in names:
         hint = did_you_mean(config.reference, names) or f" There are: {', '.join(names)}."
         yield f"reference = {config.reference!r} is not an entry of the study.{hint}"
+    yield from _primary_mistakes(config, names)
     for where, table in [("settings", config.settings), *config.entries.items()]:
         if "seed" in table:
             yield f"{where!r} holds a seed; a study's seeds are given once, as seeds = […]."
         for key, word in NAME_OF_TABLE.items():
             if not isinstance(table.get(key, ""), str | Mapping):
                 yield f"{key} = {table[key]!r} in {where!r} is wrong: it is a {word} or a table."
+
+
+def _primary_mistakes(config: StudyConfig, names: Sequence[str]) -> Iterator[str]:
+    known = [name for name in names if name in (*config.methods, *config.entries)]
+    for role, declared in config.primary.items():
+        for name in declared:
+            if name not in known:
+                yield (
+                    f"primary.{role} names {name!r}, which is not an entry of the study."
+                    f"{did_you_mean(name, known)}"
+                )
+        if len(set(declared)) < len(declared):
+            yield f"primary.{role} names an entry twice; leave one."
 
 
 def _search_mistakes(config: StudyConfig) -> Iterator[str]:
@@ -298,6 +323,7 @@ def _refuse_other_runs(plan: StudyPlan) -> None:
     """Runs that are there already must be those of this study."""
     if (plan.out / "run.json").exists():
         raise RunError(f"{plan.out} is the folder of a run, not of a study; choose another --out.")
+    _refuse_other_primary(plan)
     for entry in plan.entries:
         for choice in entry.choices:
             planned = identity(choice.config)
@@ -305,6 +331,20 @@ def _refuse_other_runs(plan: StudyPlan) -> None:
                 path = plan.place(entry, choice, seed)
                 if (path / "run.json").exists():
                     _refuse_other_run(path, planned, seed)
+
+
+def _refuse_other_primary(plan: StudyPlan) -> None:
+    """What is primary is declared before the first result is known."""
+    path = plan.out / "study.json"
+    if not path.exists():
+        return
+    results = read_json(path)
+    was, now = results.get("primary", {}), plan.config.primary
+    if was != now and any(entry["runs"] for entry in results["entries"]):
+        raise RunError(
+            f"{plan.out} has results, and declared primary = {was or 'nothing'} before them; the "
+            f"study now says {dict(now) or 'nothing'}. Restore it, or choose another --out."
+        )
 
 
 def _refuse_other_run(path: Path, planned: Mapping[str, Any], seed: int) -> None:
