@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test test-all mutants fuzz check format bench lock sbom clean
+.PHONY: help demo docs test test-all mutants fuzz check format bench lock sbom clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -13,8 +13,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(READY)  ## train four methods on built-in digits, about two minutes
+demo: $(READY)  ## train four methods on built-in digits, about 90 seconds
 	$(BIN)/duotone demo
+
+docs: $(READY)  ## build the site into docs/_build; open docs/_build/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build
 
 test: check  ## everything the default suite has
 	$(BIN)/python -m pytest -n 2
@@ -53,4 +56,4 @@ sbom: $(READY)  ## write dist/sbom.json, a bill of materials in CycloneDX
 	.venv-sbom/bin/cyclonedx-py environment --of JSON -o dist/sbom.json $(BIN)/python
 
 clean:  ## remove what the targets made
-	rm -rf .venv .venv-sbom .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf docs/_build .venv .venv-sbom .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

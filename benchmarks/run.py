@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 import explain
+import explorer
 import memory
 import peers
 import serving
@@ -250,7 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only",
-        choices=("speed", "rounds", "memory", "serving", "explain"),
+        choices=("speed", "rounds", "memory", "serving", "explain", "explorer"),
         help="measure one thing",
     )
     parser.add_argument(
@@ -276,6 +277,8 @@ def main() -> None:
         save("serving.json", "serving", facts | serving.measure(short=options.short))
     if options.only in (None, "explain"):
         save("explain.json", "explain", facts | explain.measure())
+    if options.only in (None, "explorer"):
+        save("explorer.json", "explorer", facts | explorer.measure())
 
 
 if __name__ == "__main__":

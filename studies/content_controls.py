@@ -26,8 +26,9 @@ from duotone.measures.probe_networks import train_probes
 from duotone.measures.questions import Question
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL
-from duotone.runs import load_run, plan_run
+from duotone.runs import load_run
 from duotone.runs.last_round import last_serving
+from duotone.runs.opened import OpenedRun
 from duotone.types import Latents, Params
 
 HANDWRITTEN, RENDERED = CLIENTS = ("mnist-0", "rendered-digits-0")
@@ -57,7 +58,7 @@ def painted(digits: Tensor, models: Tensor) -> Tensor:
 def controls(path: Path) -> dict[str, float]:
     """Return everything that is asked of one run."""
     run = load_run(path)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population, seed = plan.method, plan.population, plan.config.seed
     assert isinstance(method, ContentStyleFL)
     with run.folder.reading() as last:

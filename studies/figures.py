@@ -2,6 +2,7 @@
 
 python -m studies.figures curves runs/studies/feddva-target-shift docs/images/curves.png
 python -m studies.figures groups runs/studies/fedcd-curves docs/images/groups.png
+python -m studies.figures scatter runs/feddva docs/images/scatter.png
 python -m studies.figures manifolds runs/feddva docs/images/manifolds.png
 python -m studies.figures maps runs/fedcd docs/images/maps.png
 python -m studies.figures local_maps runs/fedvc runs/paper docs/images/local-maps.png
@@ -39,8 +40,9 @@ from duotone.measures.sheet import Images, pixels
 from duotone.measures.sheets import manifold_sheet
 from duotone.methods.content_style.content_networks import ContentStyle
 from duotone.methods.content_style.content_style import ContentStyleFL, pushed
-from duotone.runs import load_run, plan_run
+from duotone.runs import load_run
 from duotone.runs.last_round import last_serving
+from duotone.runs.opened import OpenedRun
 
 # Okabe and Ito's colours, told apart with any colour vision.
 _INKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -82,14 +84,14 @@ def curves(study: Path, out: Path) -> None:
 def groups(study: Path, out: Path) -> None:
     """Draw the accuracy of every entry over the rounds, a panel for each group of clients.
 
-    Lines are means over the clients of a group and over seeds.
+    Lines are means over the clients of a group and over seeds, shades one standard deviation.
     """
     entries = sorted(path for path in study.iterdir() if path.is_dir())
     tables = {
         entry.name: pl.concat(load_run(path).metrics for path in sorted(entry.glob("seed*")))
         .filter(pl.col("metric") == "accuracy")
         .group_by("group", "kind", "round")
-        .agg(pl.col("value").mean())
+        .agg(pl.col("value").mean(), pl.col("value").std().alias("std").fill_null(0))
         .sort("round")
         for entry in entries
     }
@@ -107,11 +109,28 @@ def groups(study: Path, out: Path) -> None:
                 own = table.filter((pl.col("group") == name) & (pl.col("kind") == kind))
                 label = f"{entry}, {kind}s"
                 axis.plot(own["round"], 100 * own["value"], dashes, color=ink, label=label)
+                low, high = (100 * (own["value"] + sign * own["std"]) for sign in (-1, 1))
+                axis.fill_between(own["round"], low, high, color=ink, alpha=0.12)
         axis.set_title(name)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("round")
     figure.supylabel("accuracy, %")
     figure.legend(*axes.flat[0].get_legend_handles_labels(), frameon=False, loc="outside right")
+    FigureCanvasAgg(figure).print_png(str(out))
+
+
+def scatter(folder: Path, out: Path) -> None:
+    """Draw codes of one dimension each: the local one across, the shared one up, by client."""
+    run = load_run(folder)
+    codes, is_test = run.latents, run.latents["split"] == "test"
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axis = figure.subplots()
+    for number, group in enumerate(np.unique(codes["group"])):
+        own = is_test & (codes["group"] == group)
+        dots = codes["local"][own, 0], codes["shared"][own, 0]
+        axis.scatter(*dots, s=6, alpha=0.6, color=_INKS[number], label=str(group))
+    axis.set(xlabel="local code c", ylabel="shared code z")
+    figure.legend(*axis.get_legend_handles_labels(), frameon=False, loc="outside right")
     FigureCanvasAgg(figure).print_png(str(out))
 
 
@@ -188,7 +207,7 @@ def concepts(folder: Path, out: Path) -> None:
 def manifolds(folder: Path, out: Path) -> None:
     """Draw the manifold sheet of every client of a run, side by side."""
     run = load_run(folder)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population = plan.method, plan.population
     assert isinstance(method, Decodes)
     config = plan.config
@@ -198,7 +217,10 @@ def manifolds(folder: Path, out: Path) -> None:
     )
     judges = train_judges(population, config.seed)
     chosen = choose_holders(population.partition, judges.style_of, config.seed)
-    with make_backend(plan, lambda line: None) as backend, run.folder.reading() as last:
+    with (
+        make_backend(method, population, config, lambda line: None) as backend,
+        run.folder.reading() as last,
+    ):
         serving = Serving(last.server(), info, plan.rule)
         holders = encode_holders(chosen, judges, serving, population, last, backend)
     figure = Figure(figsize=(2.6 * len(holders), 2.9), layout="constrained")
@@ -221,7 +243,7 @@ def trends(study: Path, out: Path) -> None:
     axes = figure.subplots(1, len(entries), sharex=True, sharey=True)
     for axis, entry in zip(axes, entries, strict=True):
         run = load_run(entry / "seed0")
-        plan = plan_run(run.config)
+        plan = OpenedRun(run).plan
         method, population = plan.method, plan.population
         with run.folder.reading() as last:
             serving = last_serving(plan, last)
@@ -242,12 +264,12 @@ def trends(study: Path, out: Path) -> None:
 
 def swaps(folder: Path, out: Path) -> None:
     """Draw the first test samples of two members, each row above the same in the other's style."""
-    first, second = plan_run(load_run(folder).config).population.partition.members[:2]
+    first, second = OpenedRun(load_run(folder)).plan.population.partition.members[:2]
     rows = []
     for source, target in ((first, second), (second, first)):
         drawn = duotone.restyle(folder, source=source, target=target)
         rows += [drawn.original, drawn.x]
-    _print_rows(rows, out)
+    print_rows(rows, out)
 
 
 def pushed_styles(folder: Path, out: Path) -> None:
@@ -257,7 +279,7 @@ def pushed_styles(folder: Path, out: Path) -> None:
     sample, and in that style pushed by one and by two deviations to where the classifier errs.
     """
     run = load_run(folder)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population = plan.method, plan.population
     assert isinstance(method, ContentStyleFL)
     with run.folder.reading() as last:
@@ -277,13 +299,15 @@ def pushed_styles(folder: Path, out: Path) -> None:
         for far in (0.0, 1.0, 2.0):
             harder = pushed(manner.detach(), gradient, torch.full((len(x), 1), far))
             rows.append(pixels(model.decoder(content, harder).detach())[:_SHOWN])
-    _print_rows(rows, out)
+    print_rows(rows, out)
 
 
-def _print_rows(rows: list[Images], out: Path) -> None:
+def print_rows(rows: list[Images], out: Path) -> None:
     """Write rows of images as a sheet with white lines in between, twice as large."""
     tiles = np.pad(np.stack(rows), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=255)
     sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in tiles])
+    if sheet.shape[2] == 1:
+        sheet = sheet.repeat(3, axis=2)
     imsave(out, sheet.repeat(2, axis=0).repeat(2, axis=1))
 
 
@@ -291,6 +315,7 @@ if __name__ == "__main__":
     figures = (
         curves,
         groups,
+        scatter,
         manifolds,
         maps,
         local_maps,

@@ -24,8 +24,9 @@ from duotone.federation.backends import ClientTask
 from duotone.measures.probe_networks import Scaling
 from duotone.methods.padpaf.padpaf import PaDPaF
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
-from duotone.runs import load_run, plan_run
+from duotone.runs import load_run
 from duotone.runs.last_round import last_serving
+from duotone.runs.opened import OpenedRun
 from duotone.types import ClientData
 
 IMAGES = 2000
@@ -53,7 +54,7 @@ def _score(x: Table, y: NDArray[np.int64], new_x: Table, new_y: NDArray[np.int64
 def probe(path: Path) -> dict[str, object]:
     """Return all scores of one run."""
     run = load_run(path)
-    plan = plan_run(run.config)
+    plan = OpenedRun(run).plan
     method, population = plan.method, plan.population
     assert isinstance(method, PaDPaF)
     with run.folder.reading() as last:

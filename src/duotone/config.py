@@ -50,7 +50,9 @@ class RunConfig(Settings):
     model: str | None = None
     """The network; by default cnn-bn for images and mlp for tables (mlp-bn with fedbn)."""
     rounds: int | None = Field(None, ge=1, le=10_000_000)
-    """How many rounds; by default the method's own number."""
+    """How many rounds; by default the method's own number, as published the printed one."""
+    scale: float = Field(1.0, gt=0, le=1)
+    """Share of these rounds to make: 0.1 stops after a tenth, and says so everywhere."""
     sampled: int | None = Field(None, ge=1)
     """Members drawn per round; by default 10, or all if there are fewer."""
     seed: int = Field(0, ge=0)
@@ -95,6 +97,16 @@ class RunConfig(Settings):
     """Who holds which samples: the scheme and its settings."""
     method: dict[str, Any] = Field(default_factory=dict)
     """The method's name and its settings."""
+
+    @property
+    def rounds_made(self) -> int:
+        """How many rounds a resolved run makes: all of them, or its `scale` of them.
+
+        >>> RunConfig(rounds=200, scale=0.1).rounds_made
+        20
+        """
+        assert self.rounds is not None
+        return max(1, round(self.rounds * self.scale))
 
 
 NAME_OF_TABLE = {"method": "name", "partition": "scheme"}

@@ -203,6 +203,15 @@ def test_a_file_without_fitting_attributes_is_refused(
         load_dataset("celeba64")
 
 
+def test_every_attribute_can_be_a_factor(tmp_path: Path, cache: Path) -> None:
+    import_dataset("celeba64", write_celeba(tmp_path / "official"))
+    dataset = load_dataset("celeba64-attributes")
+    assert list(dataset.factors) == NAMES
+    # Training images 1, 2, 4 and 6, then test images 3 and 5.
+    assert dataset.factors["Male"].tolist() == [1, 0, 1, 0, 0, 1]
+    assert dataset.factors["Wearing_Hat"].tolist() == [0, 0, 1, 0, 0, 1]
+
+
 @pytest.mark.skipif(not REAL.is_file(), reason="needs celeba64.npz in $DUOTONE_DATA")
 def test_hair_of_real_faces_is_what_their_attributes_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUOTONE_DATA", str(REAL.parent))

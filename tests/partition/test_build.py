@@ -257,7 +257,7 @@ def test_resolved_settings_are_accepted_as_they_are(make_dataset) -> None:
         ("iid", {"validation": 0.95}, "less than or equal to 0.9"),
         ("iid", {"alfa": 1}, "'iid' has no setting partition.alfa. It has: clients, validation"),
         ("groups", {"group": 3}, "no setting partition.group. Did you mean 'groups'"),
-        ("attribute", {}, "'attribute' needs partition.attribute: The factor of the data"),
+        ("attribute", {}, "partition.attribute = None and partition.attributes = None; give one"),
         ("iid", {"max_train": 5}, "partition.max_train = 5 is below partition.min_train = 10"),
         ("natural", {"newcomers": 1.5}, "valid list, or should be a valid integer, or should be"),
     ],

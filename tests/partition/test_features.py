@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from duotone.data.dataset import Dataset
-from duotone.errors import PartitionError
+from duotone.errors import ConfigError, PartitionError
 from duotone.partition import Partition, build_partition
+from duotone.partition.build import build_population
 from duotone.partition.features import human_key
 
 
@@ -146,3 +147,65 @@ def test_an_impossible_request_about_attributes_is_refused(
 ) -> None:
     with pytest.raises(PartitionError, match=message):
         build_partition(turned, "attribute", settings, seed=0)
+
+
+@pytest.fixture(scope="module")
+def faces(make_dataset) -> Dataset:
+    """Every second sample has a hat, every third a beard, every fifth glasses."""
+    number = np.arange(80)
+    factors = {
+        name: (number % step == 0).astype(int)
+        for name, step in zip(("hat", "beard", "glasses"), (2, 3, 5), strict=True)
+    }
+    both = {name: (values[:60], values[60:]) for name, values in factors.items()}
+    return make_dataset(train=60, test=20, factors=both)
+
+
+def test_several_attributes_have_a_client_each_and_a_sample_can_be_held_twice(
+    faces: Dataset,
+) -> None:
+    settings = {"attributes": ["hat", "beard", "glasses"], "validation": 0.0}
+    partition = build_partition(faces, "attribute", settings, seed=0)
+    assert partition.clients == partition.groups == ("hat", "beard", "glasses")
+    assert [sorted(holding.train.tolist()) for holding in partition.values()] == [
+        list(range(0, 60, step)) for step in (2, 3, 5)
+    ]
+    assert sorted(partition["beard"].test.tolist()) == list(range(60, 80, 3))
+
+
+def test_fewer_clients_than_attributes_hold_what_one_of_theirs_applies_to(faces: Dataset) -> None:
+    settings = {"attributes": ["hat", "beard", "glasses"], "clients": 2, "validation": 0.0}
+    partition = build_partition(faces, "attribute", settings, seed=0)
+    assert partition.clients == ("hat+beard", "glasses")
+    wanted = [row for row in range(60) if row % 2 == 0 or row % 3 == 0]
+    assert sorted(partition["hat+beard"].train.tolist()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"attributes": ["hat", "bread"]}, "no factor 'bread'. Did you mean 'beard'"),
+        ({"attributes": ["hat", "beard"], "clients": 3}, "clients = 3, .* has 2 different names"),
+        ({"attributes": ["hat", "hat"]}, "has 1 different names"),
+    ],
+)
+def test_an_impossible_request_about_several_attributes_is_refused(
+    faces: Dataset, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(PartitionError, match=message):
+        build_partition(faces, "attribute", settings, seed=0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"attribute": "hat", "attributes": ["hat"]}])
+def test_one_attribute_or_several_must_be_named(
+    faces: Dataset, settings: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match="give one of the two"):
+        build_partition(faces, "attribute", settings, seed=0)
+
+
+def test_a_sample_of_two_clients_cannot_have_two_styles(make_dataset) -> None:
+    ones = (np.ones(60, int), np.ones(20, int))
+    dataset = make_dataset(train=60, test=20, factors={"hat": ones, "beard": ones})
+    with pytest.raises(PartitionError, match="hold the same samples; use style = none"):
+        build_population(dataset, "attribute", {"attributes": ["hat", "beard"]}, "padpaf4", seed=0)

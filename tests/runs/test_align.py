@@ -114,3 +114,10 @@ def test_a_run_that_is_not_finished_is_not_read(fedavg, tmp_path):
             duotone.align(fedavg, out=tmp_path / "read")
     finally:
         fedavg.folder.update_facts(status="finished")
+
+
+def test_the_scores_of_the_last_layer_can_be_read_too(fedavg, tmp_path):
+    read = duotone.align(fedavg, layer="head", rank=2, out=tmp_path / "read")
+    assert read.latents["local"].shape[1] == 2
+    accuracy = [item.summary["scores"]["member.accuracy"] for item in (fedavg, read)]
+    assert accuracy[0] == accuracy[1]

@@ -95,6 +95,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
       duotone show runs/2026-11-15_2130_fedavg_digits_seed0
     """
     from duotone.runs import load_run
+    from duotone.runs.published import rounds_text
 
     item = load_run(run)
     facts, config, status = item.folder.facts(), item.config, item.status
@@ -110,7 +111,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
     show(
         f"{config.method['name']} on {config.data} ({config.model}, style "
         f"{config.style}, partition {config.partition['scheme']}, seed {config.seed}): {status}, "
-        f"{facts['seconds']:.0f} s"
+        f"{rounds_text(config)}, {facts['seconds']:.0f} s"
     )
     if is_done:
         show(results_table([(str(config.method["name"]), item.summary)]))
@@ -118,7 +119,7 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
         _show_clients(item)
         return
     so_far = item.folder.manifest().last
-    show(f"{so_far.round} of {config.rounds} rounds are committed.")
+    show(f"{so_far.round} of {config.rounds_made} rounds are committed.")
     for name, value in so_far.notes.get("scores", {}).items():
         show(f"So far {name} is {value:.3f}.")
     if status == "running":

@@ -14,6 +14,7 @@ from rich.text import Text
 from duotone.measures.metrics import DIRECTIONS, is_share
 from duotone.runs import Plan, RunFolder
 from duotone.runs import Progress as RunProgress
+from duotone.runs.published import rounds_text
 from duotone.types import ROLES
 
 
@@ -84,7 +85,7 @@ class Display:
         )
         resumed = f", from round {round}" if round else ""
         clients = plan.population.partition.headcount()
-        rounds = f"{plan.config.rounds} round{'s'[: plan.config.rounds != 1]}"
+        rounds = rounds_text(plan.config)
         self._print(
             (self._name, "bold"),
             f" on {plan.config.data}: {clients}, {rounds}{resumed} · {parts} ",
@@ -92,7 +93,7 @@ class Display:
         )
         if self._live:
             self._task = self._bar.add_task(
-                self._name, total=plan.config.rounds, completed=round, left="", scores=""
+                self._name, total=plan.config.rounds_made, completed=round, left="", scores=""
             )
 
     def round_committed(self, progress: RunProgress) -> None:

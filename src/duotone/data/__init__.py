@@ -75,6 +75,7 @@ DATASETS = Registry(
         "usps": "duotone.data.sources:usps",
         "cifar10": "duotone.data.sources:cifar10",
         "celeba64": "duotone.data.sources:celeba64",
+        "celeba64-attributes": "duotone.data.sources:celeba64_attributes",
         "pacs32": "duotone.data.sources:pacs32",
         "pneumoniamnist": "duotone.data.sources:pneumoniamnist",
         "digits4": "duotone.data.composed:digits4",
@@ -102,6 +103,7 @@ _SUMMARIES = {
     "usps": "handwritten digits of letters, 16×16 grey",
     "cifar10": "photographs of ten kinds of things, 32×32 colour",
     "celeba64": "faces, smiling or not, 64×64 colour; a client is a person",
+    "celeba64-attributes": "the same with each of the 40 attributes as a factor",
     "pacs32": "seven kinds of things as photo, painting, cartoon and sketch, 32×32 colour",
     "pneumoniamnist": "chest X-rays, normal or pneumonia, 28×28 grey",
     "digits4": "mnist, mnist-m, svhn and usps as four domains, 28×28 colour",
@@ -238,11 +240,12 @@ def describe_datasets() -> list[DatasetSummary]:
 def _availability(name: str) -> tuple[bool, str]:
     if name not in _SUMMARIES:
         return True, DATASETS[name]
-    needed = DIGITS4 if name in ("digits4", "digits5") else [name] if name in ORIGINS else []
+    made_of = {"digits4": DIGITS4, "digits5": DIGITS4, "celeba64-attributes": ("celeba64",)}
+    needed = made_of.get(name, (name,) if name in ORIGINS else ())
     found = {file: find_file(file) for file in map(file_of, needed)}
     missing = [file for file, path in found.items() if path is None]
     if missing:
         return False, f"needs {', '.join(missing)}"
     if len(needed) > 1:
         return True, f"made from {', '.join(needed)}"
-    return True, str(found[file_of(name)]) if needed else "built in"
+    return True, str(found[file_of(needed[0])]) if needed else "built in"

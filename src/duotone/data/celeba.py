@@ -100,6 +100,25 @@ def with_hair(dataset: Dataset, path: Path) -> Dataset:
     Raises:
         DataError: The file lacks the attributes.
     """
+    names, attributes = _attributes_of(dataset, path)
+    applies = attributes[:, [names.index(name) for name in HAIR]] == 1
+    hair = np.where(
+        applies.sum(axis=1) == 1, np.array(list(HAIR.values()))[applies.argmax(axis=1)], ""
+    )
+    return replace(dataset, factors={**dataset.factors, "hair": hair})
+
+
+def with_attributes(dataset: Dataset, path: Path) -> Dataset:
+    """Add every attribute of the faces as a factor of its own: 1 where it applies, else 0.
+
+    The arguments and errors are those of :func:`with_hair`.
+    """
+    names, attributes = _attributes_of(dataset, path)
+    return replace(dataset, factors=dict(zip(names, attributes.T.astype(np.int64), strict=True)))
+
+
+def _attributes_of(dataset: Dataset, path: Path) -> tuple[list[str], Array]:
+    """Return the names of the attributes, and for each face whether they apply."""
     arrays = read_arrays(path, re.compile("attr_(names|train|test)"))
     names = np.ravel(arrays.get("attr_names", ())).tolist()
     forms = {
@@ -113,12 +132,7 @@ def with_hair(dataset: Dataset, path: Path) -> Dataset:
             f"{path}: attr_names, attr_train and attr_test, the attributes of its faces, are "
             "missing or do not fit; run: duotone data import celeba64 PATH"
         )
-    attributes = np.concatenate([arrays[key] for key in forms])
-    applies = attributes[:, [names.index(name) for name in HAIR]] == 1
-    hair = np.where(
-        applies.sum(axis=1) == 1, np.array(list(HAIR.values()))[applies.argmax(axis=1)], ""
-    )
-    return replace(dataset, factors={**dataset.factors, "hair": hair})
+    return names, np.concatenate([arrays[key] for key in forms])
 
 
 def _find(folder: Path, name: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -87,22 +87,36 @@ def read_image(path: Path, *, deep: bool = False) -> Array:
     Raises:
         DataError: The file is no readable image with 8 bits per channel.
     """
+    check_regular(path)
+    return opened_pixels(path, str(path), deep=deep)
+
+
+def opened_pixels(file: Path | IO[bytes], name: str, *, deep: bool = False) -> Array:
+    """Open a PNG or JPEG image, as far as it is not too large, and return its pixels.
+
+    Args:
+        file: The file.
+        name: What to call it if it cannot be used.
+        deep: As for :func:`read_image`.
+
+    Raises:
+        DataError: It cannot be read.
+    """
     from PIL import Image
 
-    check_regular(path)
     try:
-        with Image.open(path, formats=("PNG", "JPEG")) as image:
+        with Image.open(file, formats=("PNG", "JPEG")) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise DataError(
-                    f"{path}: the image is {image.width}×{image.height}, more than the "
+                    f"{name}: the image is {image.width}×{image.height}, more than the "
                     f"{MOST_PIXELS:,} pixels that are read; make it smaller."
                 )
-            return image_pixels(image, str(path), deep=deep)
+            return image_pixels(image, name, deep=deep)
     except DataError:
         raise
     # Pillow's decoders fail in many ways on damaged files (OSError, SyntaxError, struct.error …).
     except Exception as error:
-        raise DataError(f"{path}: the image cannot be read ({error}).") from error
+        raise DataError(f"{name}: the image cannot be read ({error}).") from error
 
 
 def image_pixels(image: Image.Image, name: str, *, deep: bool = False) -> Array:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duotone.data.canonical import file_of, find_file, read_dataset, search_folders, user_cache
-from duotone.data.celeba import with_hair
+from duotone.data.celeba import with_attributes, with_hair
 from duotone.data.dataset import Array, Dataset
 from duotone.data.readers import READERS
 from duotone.data.split import fixed_test_rows
@@ -94,10 +96,23 @@ def celeba64() -> Dataset:
     Raises:
         DataError: The file is nowhere, damaged or without attributes.
     """
+    return with_hair(*_faces())
+
+
+def celeba64_attributes() -> Dataset:
+    """Load CelebA's faces with each of their attributes as a factor.
+
+    Raises:
+        DataError: The file is nowhere, damaged or without attributes.
+    """
+    return replace(with_attributes(*_faces()), name="celeba64-attributes")
+
+
+def _faces() -> tuple[Dataset, Path]:
     dataset = load_file("celeba64")
     path = find_file(file_of("celeba64"))
     assert path is not None, "the faces are loaded first"
-    return with_hair(dataset, path)
+    return dataset, path
 
 
 mnist = partial(load_file, "mnist")

@@ -6,13 +6,12 @@ import numpy as np
 from torch import Tensor
 
 from duotone.data.dataset import Array
-from duotone.errors import DuotoneError
 from duotone.explain.card import Control, Difference
 from duotone.explain.layers import layer_shares, local_layers
 from duotone.explain.witnesses import Federation
 from duotone.measures.sheet import pixels
+from duotone.measures.stylists import own_styles, put_on, restyles, taken_off
 from duotone.runs.client import Client
-from duotone.runs.restyle import restyle
 
 _CONTROLS = 2  # of each relation
 
@@ -95,21 +94,14 @@ def _as_other(
     federation: Federation, client: Client, other: Client, x: Tensor
 ) -> tuple[Array | None, str | None]:
     """Return the sample as another client would have it, where the method can draw."""
-    if not client.facts.info.is_image:
+    method = client.method
+    own = federation.own_samples(other.name)
+    if not client.facts.info.is_image or own is None or not restyles(method):
         return None, None
-    image = pixels(x)
-    run = federation.opened.run
-    try:
-        drawn = restyle(
-            run,
-            image if image.shape[-1] > 1 else image[..., 0],
-            source=client.name,
-            target=other.name,
-            method=run.method,
-            data=run.data,
-            model=run.model,
-        ).x
-    except DuotoneError:  # the method cannot, or its data is not at hand
-        return None, None
+    # With the models as they are open: to make them again may take training.
+    content = taken_off(method, client.model(), x, 0, client.name, redrawn=False)
+    target = other.model()
+    styles = own_styles(method, target, own.x)
+    drawn = pixels(put_on(method, target, content, styles, 0, client.name, other.name))
     said = int(client.predict(drawn)[0])
-    return drawn[0].reshape(image.shape[1:]), client.class_names[said]
+    return drawn[0], client.class_names[said]

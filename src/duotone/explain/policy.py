@@ -177,9 +177,13 @@ def policy_card(run: Run, policy: Policy, client: str | None = None) -> PolicyCa
     assert opened is not None
     if opened.info.task != "classes":
         raise ConfigError("A policy is judged by decisions; this run predicts numbers.")
-    federation = Federation(opened)
-    population = opened.plan.population
-    names = [client] if client is not None else list(population.partition)
+    names = [client] if client is not None else list(opened.plan.population.partition)
+    return tried(Federation(opened), policy, names)
+
+
+def tried(federation: Federation, policy: Policy, names: Sequence[str]) -> PolicyCard:
+    """Try a policy on the test samples of some clients, with models that are open already."""
+    population = federation.opened.plan.population
     found: dict[str, list[tuple[float, float, float, float, int]]] = {}
     for name in names:
         own = population.data(name, "test")

@@ -120,9 +120,14 @@ def client_card(run: Run, name: str) -> ClientCard:
         RunError: The run is not finished, or what is needed is not at hand.
         UnknownNameError: It has no such client.
     """
-    client = run.client(name)
-    assert client.opened is not None
-    federation = Federation(client.opened)
+    opened = run.client(name).opened
+    assert opened is not None
+    return client_card_within(Federation(opened), name)
+
+
+def client_card_within(federation: Federation, name: str) -> ClientCard:
+    """Return the same with models that are open already, for those who ask more than once."""
+    run, client = federation.opened.run, federation.client(name)
     own = federation.own_samples(name)
     habits = _habits(federation, client, own)
     near = tuple(sorted(federation.distances(name).items(), key=lambda pair: pair[1]))
@@ -181,8 +186,8 @@ def _unlike_shared(federation: Federation, client: Client, own: ClientData | Non
     return float((mine != theirs).mean())
 
 
-def _concepts(run: Run, federation: Federation, name: str) -> tuple[tuple[str, float, float], ...]:
-    """Return a client's weights of the concepts beside the members' mean."""
+def concept_weights(run: Run) -> dict[str, dict[str, float]]:
+    """Return the weights of each concept by client, as of the last round; empty without any."""
     last = run.metrics.filter(
         (run.metrics["round"] == run.metrics["round"].max())
         & run.metrics["metric"].str.starts_with("concept.")
@@ -190,6 +195,12 @@ def _concepts(run: Run, federation: Federation, name: str) -> tuple[tuple[str, f
     weights: dict[str, dict[str, float]] = {}
     for client, metric, value in last.select("client", "metric", "value").iter_rows():
         weights.setdefault(metric, {})[client] = value
+    return weights
+
+
+def _concepts(run: Run, federation: Federation, name: str) -> tuple[tuple[str, float, float], ...]:
+    """Return a client's weights of the concepts beside the members' mean."""
+    weights = concept_weights(run)
     found = []
     for metric, by_client in weights.items():
         members = [by_client[n] for n in federation.members if n in by_client]

@@ -49,9 +49,37 @@ def explain(
             f"Client {client.name!r} was exported without its run, so there is nobody to compare "
             "it with; explain it where the run is: run.client(name).explain(x)"
         )
+    return explain_within(
+        Federation(client.opened),
+        client,
+        x,
+        sample=sample,
+        against=against,
+        reference=reference,
+    )
+
+
+def explain_within(
+    federation: Federation,
+    client: Client,
+    x: Samples | None = None,
+    *,
+    sample: int | None = None,
+    against: str | None = None,
+    reference: Reference = "members",
+) -> Card:
+    """Say the same with models that are open already, for those who ask more than once.
+
+    Args:
+        federation: The run of the client.
+        client: The client.
+        x: As for :meth:`Client.explain`, and likewise the rest.
+        sample: Likewise.
+        against: Likewise.
+        reference: Likewise.
+    """
     if reference not in REFERENCES:
         raise ConfigError(f"An answer is compared with 'members' or 'shared'. Got {reference!r}.")
-    federation = Federation(client.opened)
     if client.facts.round != federation.client(federation.members[0]).facts.round:
         raise ConfigError(
             f"Client {client.name!r} has its model of round {client.facts.round}; explanations "

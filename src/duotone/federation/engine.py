@@ -14,7 +14,7 @@ from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.federation.method import Method
-from duotone.federation.protocols import Collects, check_collects
+from duotone.federation.protocols import AsksSome, Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
 from duotone.federation.watch import Refusals, Standing, standings
 from duotone.partition.partition import Population
@@ -177,9 +177,10 @@ def federate(
             server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
             if isinstance(method, Collects):
+                named = method.asks(members, chosen) if isinstance(method, AsksSome) else members
+                asks = [client for client in named if client not in aside]
                 for asking in range(1, method.collects(info) + 1):
                     asked = replace(info, asking=asking)
-                    asks = [client for client in members if client not in aside]
                     told = collect(
                         method, server, clients, asked, states, backend, log, asks, max_bytes
                     )

@@ -6,7 +6,7 @@ Callers ask with ``isinstance(method, Collects)``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -67,6 +67,15 @@ def check_collects(method: object) -> None:
             f"The method {getattr(method, 'name', method)!r} collects statistics and must answer "
             f"{' and '.join(missing)} as well."
         )
+
+
+@runtime_checkable
+class AsksSome(Protocol):
+    """A method that need not ask all members for statistics."""
+
+    def asks(self, members: Sequence[str], trained: Sequence[str]) -> Sequence[str]:
+        """Return whom to ask: some of all members, or of those who trained in the round."""
+        ...
 
 
 @runtime_checkable

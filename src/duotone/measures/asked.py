@@ -42,6 +42,13 @@ def background(population: Population, members: Sequence[str]) -> tuple[Tensor, 
     return torch.cat([x for _, x in found]), [name for name, x in found for _ in x]
 
 
+def background_labels(population: Population, members: Sequence[str]) -> list[int]:
+    """Return the true classes of the same samples."""
+    each = -(-BACKGROUND // len(members))
+    found = [population.data(name, "test").labels[:each] for name in members]
+    return [int(label) for own in found for label in own]
+
+
 def as_answers(scores: Tensor, info: DataInfo) -> FloatArray:
     """Return scores as what is explained: probabilities of classes, or numbers."""
     scores = scores.double()

@@ -12,15 +12,30 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from torch import Tensor
 
+from duotone.federation.method import Part
 from duotone.measures.answer_figures import map_figure, shares_figure
-from duotone.measures.asked import AskJob, background, witnesses_among
+from duotone.measures.asked import AskJob, background, background_labels, witnesses_among
+from duotone.measures.case import case_picture, find_case
 from duotone.measures.decomposition import PARTS, FloatArray, variance_shares
 from duotone.measures.exchanges import by_client, flip_scores, flip_table, ways_of
 from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
-from duotone.measures.panels import NOTHING, Block, Grid, Panel, PlainTable, Section, Sentence, View
+from duotone.measures.panels import (
+    NOTHING,
+    Block,
+    Grid,
+    Panel,
+    Picture,
+    PlainTable,
+    Section,
+    Sentence,
+    Tile,
+    View,
+)
 from duotone.measures.panels import score_text as text_of
 from duotone.measures.score import Key, Score
+from duotone.measures.sheet import Sheet, pixels
 from duotone.seeding import stream
 
 _RESAMPLES = 200
@@ -59,7 +74,7 @@ class Answers(Measure):
         witnesses = [client for client in witnesses if client in told]
         if len(witnesses) < 2:
             return Findings()
-        _, owner = background(scene.population, job.members)
+        x, owner = background(scene.population, job.members)
         answers = np.stack([told[client] for client in witnesses])
         scores = share_scores(answers, scene.seed)
         partition = scene.population.partition
@@ -78,7 +93,12 @@ class Answers(Measure):
             table["flips"] = by_client(flips)
             table["ways"] = ways_of(decisions, witnesses, owner, answers.shape[2])
             scores |= flip_scores(flips, groups, scene.seed)
-        return Findings(scores, scene.rows(scores), table)
+            labels = background_labels(scene.population, job.members)
+            table["case"] = find_case(answers, witnesses, owner, labels)
+        sheets = []
+        if table.get("case") and scene.population.info.is_image:
+            sheets = [_case_sheet(x[table["case"]["sample"]])]
+        return Findings(scores, scene.rows(scores), table, sheets=sheets)
 
     def section(self, record: Record) -> Section | None:
         """Return the shares, a map of clients by how they answer, and exchanges."""
@@ -102,12 +122,15 @@ class Answers(Measure):
         ]
         largest = max(("habit", "reading"), key=lambda part: found[Key("answers", part)].value)
         own = sum(found[Key("answers", part)].value for part in ("habit", "reading"))
+        part: Part = "local" if own >= 0.005 else "shared"
         sentence = Sentence(
-            "answers",
+            "Answers",
             f"{own:.0%} of what is said differs by who is asked"
             + (f", most of it {largest}." if own >= 0.005 else ": all clients answer alike."),
-            "local" if own >= 0.005 else "shared",
+            part,
         )
+        most = f"most of it {largest}" if part == "local" else "all clients answer alike"
+        tile = Tile("of what is said depends on who is asked", f"{own:.0%}", most, part)
         return Section(
             "answers",
             "Why clients answer as they do",
@@ -115,7 +138,18 @@ class Answers(Measure):
             "sample; and how often decisions change when the local part is exchanged.",
             blocks,
             [sentence],
+            tiles=[tile],
         )
+
+    def lead(self, record: Record) -> Picture | None:
+        """Return the sample on which two members differ most, if they ever do."""
+        case = record.tables.get("answers", {}).get("case")
+        if case is None:
+            return None
+        numbers = {case["class"], case["label"], *(each["says"] for each in case["clients"])}
+        names = {number: record.class_name(number) for number in numbers}
+        stored = record.pictures_of("case")
+        return case_picture(case, names, stored[0].uri if stored else None)
 
     def compared(self, entries: Sequence[Entry]) -> Section | None:
         """Return the shares of all entries, as means over seeds."""
@@ -152,6 +186,17 @@ class Answers(Measure):
             "Shares of the variance of all members' answers to the same samples.",
             [panel, Grid("answers", table)],
         )
+
+
+def _case_sheet(sample: Tensor) -> Sheet:
+    return Sheet(
+        "case",
+        "case",
+        "One sample",
+        "What two members answer differently.",
+        "It is the sample on which two members differ most, not a typical one.",
+        pixels(sample[None])[None],
+    )
 
 
 def _members(scene: Scene) -> list[str]:

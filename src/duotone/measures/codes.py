@@ -61,14 +61,13 @@ def _fedavg_features(scene: Scene, clients: Sequence[str]) -> Array:
     control = METHODS.load("fedavg")
     method = control(control.Config(), scene.method.network, scene.method.device)
     config, population, states = scene.config, scene.population, MemoryStates()
-    assert config.rounds is not None
     # FedAvg cannot learn from samples without a label, which the run's own method may use.
     labelled = Population(population.dataset, population.partition, labelled=population.labelled)
     with make_backend(method, labelled, config, lambda line: None) as backend:
         *_, last = federate(
             method,
             labelled,
-            rounds=min(config.rounds, CONTROL_ROUNDS),
+            rounds=min(config.rounds_made, CONTROL_ROUNDS),
             sampled=config.sampled,
             seed=config.seed,
             backend=backend,

@@ -34,7 +34,7 @@ from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.serving import Serving, by_client
 from duotone.measures.metrics import headline
-from duotone.measures.panels import Section, StoredPicture
+from duotone.measures.panels import Picture, Section, StoredPicture
 from duotone.measures.score import Key, Score, Scores
 from duotone.measures.sheet import Sheet
 from duotone.partition.partition import Population
@@ -219,6 +219,10 @@ class Measure(ABC):
 
     def section(self, record: Record) -> Section | None:
         """Return what a report on one run shows; ``None`` if there is nothing to show."""
+        return None
+
+    def lead(self, record: Record) -> Picture | None:
+        """Return the picture that a report opens with; ``None`` if there is none."""
         return None
 
     def compared(self, entries: Sequence[Entry]) -> Section | None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from duotone.measures.metrics import Direction
+if TYPE_CHECKING:  # so that intervals can be had without torch
+    from duotone.measures.metrics import Direction
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05

@@ -18,6 +18,7 @@ from duotone.measures.panels import (
     Block,
     Grid,
     Panel,
+    Picture,
     PlainTable,
     Section,
     View,
@@ -90,6 +91,10 @@ class Swaps(Measure):
         intro = "The shared part of one sample with the local part of another, decoded."
         blocks: list[Block] = [*pictures, Grid("swaps", _table(found)), matrix]
         return Section("swaps", "Swaps", intro, blocks)
+
+    def lead(self, record: Record) -> Picture | None:
+        """Return everybody's content in everybody's style."""
+        return next(iter(gathered(record.pictures_of("swaps"))), None)
 
 
 def _table(found: Mapping[Key, Score]) -> PlainTable:

@@ -68,7 +68,8 @@ def build_partition(
             f"{type(config).__name__}; make it with resolve_settings({scheme!r}, …)."
         )
     shares = _draw(dataset, maker, config, seed)
-    _check_once(maker, shares)
+    if not maker.overlaps(config):
+        _check_once(maker, shares)
     return Partition.from_holdings([_holding(share, config, seed) for share in shares])
 
 
@@ -93,6 +94,12 @@ def build_population(
     partition = build_partition(dataset, scheme, config, seed=seed)
     if style_set == "none":
         return Population(dataset, partition)
+    held = np.concatenate([*partition.rows.values()])
+    if len(np.unique(held)) < len(held):
+        raise PartitionError(
+            f"style = {style_set!r} gives each client its own look, but clients of this "
+            f"{scheme!r} partition hold the same samples; use style = none."
+        )
     turns = {role: cycle(styles_of_role(style_set, role)) for role in set(partition.roles)}
     styles = [next(turns[role]) for role in partition.roles]
     groups = styles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from duotone.data.dataset import Dataset, is_known
 from duotone.errors import PartitionError
@@ -104,55 +104,103 @@ class Domains(Scheme[DomainSettings]):
 
 
 class AttributeSettings(PartitionSettings):
-    """Settings of the ``attribute`` scheme."""
+    """Settings of the ``attribute`` scheme: one of the two."""
 
-    attribute: str
+    attribute: str | None = None
     """The factor of the data by whose values the samples are dealt out."""
+
+    attributes: list[str] | None = None
+    """Factors that apply to a sample or not (1 or 0); who has one of a client's is held by it."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> AttributeSettings:
+        if (self.attribute is None) == (not self.attributes):
+            raise ValueError(
+                f"partition.attribute = {self.attribute!r} and partition.attributes = "
+                f"{self.attributes}; give one of the two, a factor or a list of factors."
+            )
+        return self
 
 
 class Attribute(Scheme[AttributeSettings]):
-    """Give each client samples with one value of an attribute.
+    """Give each client samples with one value of an attribute, or with one of several attributes.
 
-    There is one client per value, named after it, unless ``clients`` asks for more: then the
-    clients are spread over the values as evenly as possible and called "VALUE-0", "VALUE-1", ….
-    Samples without a value go to nobody.
+    By ``attribute`` there is one client per value, named after it, unless ``clients`` asks for
+    more: then the clients are spread over the values as evenly as possible and called "VALUE-0",
+    "VALUE-1", …. Samples without a value go to nobody.
+
+    By ``attributes`` there is one client per attribute, named after it, unless ``clients`` asks for
+    fewer: then each takes several in a row, and is called by all of them. A client holds every
+    sample to which one of its attributes applies, so that clients overlap.
     """
 
     name = "attribute"
     Config = AttributeSettings
     advice = "choose an attribute with fewer values"
 
+    def overlaps(self, config: AttributeSettings) -> bool:
+        """A sample can have several attributes."""
+        return bool(config.attributes)
+
     def assign(
         self, dataset: Dataset, config: AttributeSettings, rng: np.random.Generator
     ) -> list[Share]:
-        """Split the samples of each value evenly over the clients of that value."""
-        if config.attribute not in dataset.factors:
-            known = ", ".join(dataset.factors) or "none"
-            raise PartitionError(
-                f"{dataset.name!r} has no factor {config.attribute!r}."
-                f"{did_you_mean(config.attribute, list(dataset.factors))} Known factors: {known}."
-            )
-        factor = dataset.factors[config.attribute]
-        values = np.unique(factor[is_known(factor)])
-        names = [str(value.item()) for value in values]
-        if not names:
-            raise PartitionError(
-                f"No sample of {dataset.name!r} has a value of {config.attribute!r}; choose "
-                "another partition.attribute."
-            )
-        if config.clients is not None and config.clients < len(names):
-            raise PartitionError(
-                f"partition.clients = {config.clients}, but {config.attribute!r} has {len(names)} "
-                f"values and each needs a client; raise it to {len(names)} or leave it out."
-            )
-        clients: list[Rows] = np.array_split(np.arange(config.clients or len(names)), len(names))
-        who = [
-            Who(name if config.clients is None else f"{name}-{i}", name, "member")
-            for name, clients_of_value in zip(names, clients, strict=True)
-            for i in range(len(clients_of_value))
-        ]
-        owner = nobody(dataset)
-        for rows in (dataset.train_rows, dataset.test_rows):
-            for value, clients_of_value in zip(values, clients, strict=True):
-                deal_evenly(owner, rows[factor[rows] == value], clients_of_value, rng)
-        return shares_of(dataset, owner, who)
+        """Split the samples of each value evenly, or give each client all that its own apply to."""
+        for name in config.attributes or [config.attribute or ""]:
+            if name not in dataset.factors:
+                known = ", ".join(dataset.factors) or "none"
+                raise PartitionError(
+                    f"{dataset.name!r} has no factor {name!r}."
+                    f"{did_you_mean(name, list(dataset.factors))} Known factors: {known}."
+                )
+        if config.attributes:
+            return _by_several(dataset, config.attributes, config.clients)
+        assert config.attribute is not None
+        return _by_value(dataset, config.attribute, config.clients, rng)
+
+
+def _by_several(dataset: Dataset, attributes: list[str], clients: int | None) -> list[Share]:
+    """Give each client every sample to which one of its attributes applies."""
+    count = clients or len(attributes)
+    if count > len(attributes) or len(set(attributes)) < len(attributes):
+        raise PartitionError(
+            f"partition.clients = {count}, but partition.attributes has {len(set(attributes))} "
+            "different names and each client needs its own; lower the one, or name each once."
+        )
+    shares = []
+    for own in np.array_split(np.array(attributes), count):
+        name = "+".join(own.tolist())
+        applies = np.any([dataset.factors[attribute] == 1 for attribute in own.tolist()], axis=0)
+        train, test = (rows[applies[rows]] for rows in (dataset.train_rows, dataset.test_rows))
+        shares.append(Share(name, name, "member", train, test))
+    return shares
+
+
+def _by_value(
+    dataset: Dataset, attribute: str, clients: int | None, rng: np.random.Generator
+) -> list[Share]:
+    """Split the samples of each value evenly over the clients of that value."""
+    factor = dataset.factors[attribute]
+    values = np.unique(factor[is_known(factor)])
+    names = [str(value.item()) for value in values]
+    if not names:
+        raise PartitionError(
+            f"No sample of {dataset.name!r} has a value of {attribute!r}; choose "
+            "another partition.attribute."
+        )
+    if clients is not None and clients < len(names):
+        raise PartitionError(
+            f"partition.clients = {clients}, but {attribute!r} has {len(names)} "
+            f"values and each needs a client; raise it to {len(names)} or leave it out."
+        )
+    numbers: list[Rows] = np.array_split(np.arange(clients or len(names)), len(names))
+    who = [
+        Who(name if clients is None else f"{name}-{i}", name, "member")
+        for name, clients_of_value in zip(names, numbers, strict=True)
+        for i in range(len(clients_of_value))
+    ]
+    owner = nobody(dataset)
+    for rows in (dataset.train_rows, dataset.test_rows):
+        for value, clients_of_value in zip(values, numbers, strict=True):
+            deal_evenly(owner, rows[factor[rows] == value], clients_of_value, rng)
+    return shares_of(dataset, owner, who)

@@ -115,6 +115,10 @@ class Scheme(ABC, Generic[S]):
     redraws: ClassVar[bool] = False
     advice: ClassVar[str] = "lower partition.clients"
 
+    def overlaps(self, config: S) -> bool:
+        """Say whether a sample may be held by several clients with these settings."""
+        return False
+
     @abstractmethod
     def assign(self, dataset: Dataset, config: S, rng: np.random.Generator) -> list[Share]:
         """Decide which rows each client gets.

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from duotone.measures import all_measures
 from duotone.measures.measure import Entry as ShownEntry
-from duotone.measures.metrics import number_text, value_text
-from duotone.measures.panels import NOTHING, Block, Grid, Note, PlainTable, Section, Sentence
+from duotone.measures.metrics import DIRECTIONS, number_text, value_text
+from duotone.measures.panels import (
+    NOTHING,
+    Block,
+    Grid,
+    Note,
+    Picture,
+    PlainTable,
+    Section,
+    Sentence,
+    Tile,
+    count_text,
+)
 from duotone.report.page import Page
 from duotone.report.record import read_record
-from duotone.report.sections import command_text, verdict
+from duotone.report.sections import MOST_LEADS, command_text, leads, verdict
 from duotone.runs.pooled import Entry, differing, identity, inequality
 from duotone.runs.result_tables import result_tables
 from duotone.types import ROLES
@@ -35,6 +47,10 @@ def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:
         settings_section(entries),
         origin_section(entries),
     ]
+    pictures = pictures_of(shown)
+    if len(pictures) > MOST_LEADS:
+        intro = "What the first run of each entry shows at the top of its own report."
+        sections.insert(1, Section("pictures", "Pictures", intro, pictures))
     runs = sum(len(entry.runs) for entry in entries)
     first = entries[0].runs[0].config
     return Page(
@@ -43,7 +59,60 @@ def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:
         + ("" if difference else f" · {first.data} · {first.partition['scheme']} partition"),
         verdict=verdict(sections, caveats(entries, difference)),
         sections=sections,
+        tiles=[] if difference else [*_best(results).values(), _count(results)],
+        headline=headline(results, difference),
+        leads=pictures[-MOST_LEADS:],
     )
+
+
+def pictures_of(entries: Sequence[ShownEntry]) -> list[Picture]:
+    """Return what each entry's own report would open with, by its first run."""
+    return [
+        replace(picture, title=f"{entry.name} · {picture.title}")
+        for entry in entries
+        for picture in leads(entry.records[0])
+    ]
+
+
+def headline(results: Mapping[str, Any], difference: str) -> str:
+    """Say in a sentence or two who did best, and how much that is worth."""
+    count = len(results["entries"])
+    if difference:
+        return f"{count} entries beside each other; they are not ranked, for {difference}."
+    best = [f"{tile.note} for {role}s ({tile.value})" for role, tile in _best(results).items()]
+    if not best:
+        return f"{count} entries beside each other."
+    seeds = min(len(entry["seeds"]) for entry in results["entries"])
+    worth = (
+        "One seed each, so another may rank them differently."
+        if seeds < 2
+        else "The sentences below say which differences are more than noise."
+    )
+    return f"Of {count} entries the best is {' and '.join(best)}. {worth}"
+
+
+def _count(results: Mapping[str, Any]) -> Tile:
+    seeds = sorted({len(entry["seeds"]) for entry in results["entries"]})
+    several = f"{seeds[0]} to {seeds[-1]} seeds"
+    each = several if len(seeds) > 1 else count_text(seeds[0], "seed")
+    return Tile("entries", str(len(results["entries"])), f"{each} each")
+
+
+def _best(results: Mapping[str, Any]) -> dict[str, Tile]:
+    """Return the best entry for members and for newcomers."""
+    metric = str(results["headline"])
+    sign = 1 if DIRECTIONS[metric] == "higher" else -1
+    found: dict[str, Tile] = {}
+    for role in ROLES:
+        name = f"{role}.{metric}"
+        means = {
+            e["name"]: e["scores"][name]["mean"] for e in results["entries"] if name in e["scores"]
+        }
+        if means:
+            best = max(sign * value for value in means.values())
+            first = next(entry for entry, value in means.items() if sign * value == best)
+            found[role] = Tile(f"best for {role}s", value_text(means[first], metric), first)
+    return found
 
 
 def score_section(results: Mapping[str, Any], difference: str) -> Section:

@@ -13,21 +13,27 @@ from duotone.errors import RunError
 from duotone.federation.election import Election
 from duotone.measures import all_measures
 from duotone.measures.measure import Measure, Record
+from duotone.measures.metrics import value_text
 from duotone.measures.panels import (
     Block,
     Code,
     Grid,
     Note,
+    Picture,
     PlainTable,
     Section,
     Sentence,
     count_text,
     size_text,
 )
+from duotone.measures.score import Key
 from duotone.report.page import Page
+from duotone.runs.published import rounds_text
+from duotone.types import ROLES
 from duotone.words import RULES
 
-MOST_TILES = 4
+MOST_TILES = 3
+MOST_LEADS = 2
 
 
 def run_page(record: Record) -> Page:
@@ -42,11 +48,46 @@ def run_page(record: Record) -> Page:
     return Page(
         title=f"{config.method['name']} on {_data_name(config.data)}{style}",
         subtitle=f"{counts} · {config.partition['scheme']} partition · "
-        f"{count_text(record.rounds, 'round')} · seed {config.seed} · {str(facts['created'])[:10]}",
+        f"{rounds_text(config)} · seed {config.seed} · {str(facts['created'])[:10]}",
         verdict=verdict(sections),
         sections=[setup_section(record), *sections, repeat_section(record)],
         tiles=[tile for section in sections for tile in section.tiles][:MOST_TILES],
+        headline=headline(record),
+        leads=leads(record)[:MOST_LEADS],
+        inks=inks(record),
     )
+
+
+def leads(record: Record) -> list[Picture]:
+    """Return the pictures that measures would open a report with."""
+    found = [measure.lead(record) for measure in all_measures()]
+    return [picture for picture in found if picture is not None]
+
+
+def inks(record: Record) -> tuple[int, int]:
+    """Return how many parameters are shared and local."""
+    parts = record.facts["parts"]
+    return int(parts["shared"]["parameters"]), int(parts["local"]["parameters"])
+
+
+def headline(record: Record) -> str:
+    """Say in two sentences what the reader got."""
+    shared, local = inks(record)
+    if not shared:
+        parts = "they share nothing, so each has a model of its own"
+    elif not local:
+        parts = "in training they share one network"
+    else:
+        parts = "they share a part of one network, and each keeps the rest"
+    members = count_text(record.facts["members"], "client")
+    trained = f"{members} trained {record.config.method['name']} for "
+    trained += f"{count_text(record.rounds, 'round')}; {parts}."
+    reached = [
+        f"{who} reach {value_text(record.scores[key].value, record.metric)} {record.metric}"
+        for role, who in zip(ROLES, ("Members", "newcomers"), strict=True)
+        if (key := Key("accuracy", record.metric, role=role)) in record.scores
+    ]
+    return f"{trained} {' and '.join(reached)} on their own test samples." if reached else trained
 
 
 def section_of(measure: Measure, record: Record) -> Section | None:

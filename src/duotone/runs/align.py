@@ -16,7 +16,8 @@ from duotone.federation.engine import MemoryStates, before_first_round, collect
 from duotone.federation.method import Method
 from duotone.methods import METHODS
 from duotone.methods.concepts.aligned_layer import plain
-from duotone.methods.concepts.fedcd import FedCD, FedCDConfig
+from duotone.methods.concepts.fedcd import FedCD
+from duotone.methods.concepts.fedcd_settings import FedCDConfig
 from duotone.runs import Plan, Run, RunObserver, execute, given_again, plan_run, prepare
 from duotone.runs.draft import Data
 from duotone.runs.generate import finished
@@ -104,9 +105,8 @@ def _aligned(
     """
     config, population, fedcd = plan.config, plan.population, plan.method
     assert isinstance(fedcd, FedCD)
-    assert config.rounds is not None
     before = before_first_round(
-        population, rounds=config.rounds, sampled=config.sampled, seed=config.seed
+        population, rounds=config.rounds_made, sampled=config.sampled, seed=config.seed
     )
     started = fedcd.start(before).shared
     if given.keys() != plain(started).keys():

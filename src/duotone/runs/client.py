@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ from duotone.types import DataInfo, Latents, NewcomerRule, Params, Role
 if TYPE_CHECKING:
     from duotone.runs.export import Format
     from duotone.runs.opened import OpenedRun
+
+
+Used = TypeVar("Used")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,14 @@ class Client:
         scores; for most methods that is what the network itself gives.
         """
         return copy.deepcopy(self._network)
+
+    def used(self, function: Callable[[nn.Module], Used]) -> Used:
+        """Return what a function computes with the client's own network, which it must not change.
+
+        It saves the copy that :meth:`model` makes.
+        """
+        with torch.inference_mode(), one_thread():
+            return function(self._network)
 
     def inputs(self, x: Samples) -> Tensor:
         """Return samples as the network sees them: pixels in [0, 1], channels first; or features.

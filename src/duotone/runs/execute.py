@@ -40,6 +40,7 @@ from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
 from duotone.runs.plan import Plan
+from duotone.runs.published import published_share
 from duotone.runs.round_rows import counted, counts_of, training_rows
 from duotone.runs.served import keep_served
 from duotone.runs.stopping import stop_requests
@@ -156,11 +157,10 @@ class _Execution:
     def carry_out(self, stop_requested: Callable[[], bool], given: Backend | None) -> None:
         """Train round by round from the last committed one, and measure at the end."""
         config, population, store = self.plan.config, self.plan.population, self.store
-        assert config.rounds is not None
         done = store.last.round
         for observer in self.observers:
             observer.run_started(self.folder, self.plan, done)
-        self.folder.log(f"starting after round {done} of {config.rounds}")
+        self.folder.log(f"starting after round {done} of {config.rounds_made}")
         preparation = population.dataset.preparation
         if preparation is not None and preparation.remark and not done:
             self.say(preparation.remark)
@@ -173,7 +173,7 @@ class _Execution:
             for result in federate(
                 method,
                 population,
-                rounds=config.rounds,
+                rounds=config.rounds_made,
                 sampled=config.sampled,
                 seed=config.seed,
                 backend=backend,
@@ -187,7 +187,7 @@ class _Execution:
                 watch=self.plan.is_watched,
             ):
                 self._commit(result, backend, shelf)
-                if stop_requested() and result.info.round < config.rounds:
+                if stop_requested() and result.info.round < config.rounds_made:
                     raise Interrupted
             # Not in the loop: the rounds of a run that is only read (`align`) are over.
             for line in self._warnings():
@@ -197,7 +197,6 @@ class _Execution:
     def _commit(self, result: RoundResult, backend: Backend, shelf: Shelf) -> None:
         """Evaluate a round if that is due, and make it safe on disk."""
         config, number = self.plan.config, result.info.round
-        assert config.rounds is not None
         for client, reason in result.refused.items():
             self.say(f"Round {number}: client {client!r} was left out: {reason}.")
         self.refused = counted(self.refused, result)
@@ -207,7 +206,7 @@ class _Execution:
             self.say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
         rows = training_rows(result, self.plan.population.partition)
         is_best = False
-        is_due = number % config.evaluate_every == 0 or number == config.rounds
+        is_due = number % config.evaluate_every == 0 or number == config.rounds_made
         if is_due:
             found = self._evaluate(result, backend, shelf)
             self.scores = {str(key): value for key, value in headline_scores(found).items()}
@@ -228,12 +227,12 @@ class _Execution:
         self.store.commit(number, result.server, notes, selects=is_best)
         self.folder.log(f"round {number} committed {self.scores if is_due else ''}")
         for observer in self.observers:
-            observer.round_committed(Progress(number, config.rounds, self.scores, is_due))
+            observer.round_committed(Progress(number, config.rounds_made, self.scores, is_due))
 
     def _evaluate(self, result: RoundResult, backend: Backend, shelf: Shelf) -> list[Row]:
         """Let members vote, if they are asked, and score the clients."""
         plan, number = self.plan, result.info.round
-        is_last = number == plan.config.rounds
+        is_last = number == plan.config.rounds_made
         serving = Serving(result.server, result.info, plan.rule, plan.config.shots)
         if is_last:  # many more questions follow then
             serving = replace(serving, shelf=shelf)
@@ -299,6 +298,8 @@ class _Execution:
                 "scores": scores_json(scores),
                 "headline": metric,
                 "rounds": last.round,
+                "scale": self.plan.config.scale,
+                "published_share": published_share(self.plan.config),
                 "selected_round": selected_round(table),
                 "newcomer_rule": self.plan.rule,
                 "warnings": [*self._warnings(), *gaps],

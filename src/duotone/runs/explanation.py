@@ -1,4 +1,7 @@
-"""What a card is to those who ask a run for one; :mod:`duotone.explain` makes them."""
+"""What cards and the explorer are to those who ask a run for them.
+
+:mod:`duotone.explain` and :mod:`duotone.explorer` make them; they stand above runs.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +24,21 @@ class Explanation(Protocol):
 
     def _repr_html_(self) -> str:
         """Return it as a part of a page, for notebooks."""
+        ...
+
+
+class Explorer(Protocol):
+    """A page about runs that answers beside this program; in a notebook it shows itself."""
+
+    @property
+    def address(self) -> str:
+        """Where the page is, with its token."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+    def _repr_html_(self) -> str:
+        """Return it as a frame, for notebooks."""
         ...

@@ -20,7 +20,7 @@ from duotone.runs.plan import Model
 if TYPE_CHECKING:
     from duotone.federation.manifest import Which
     from duotone.runs.client import Client
-    from duotone.runs.explanation import Explanation
+    from duotone.runs.explanation import Explanation, Explorer
     from duotone.runs.inputs import Samples
     from duotone.runs.join import Labels
     from duotone.runs.opened import OpenedRun
@@ -186,3 +186,18 @@ class Run:
         write_report = import_object("duotone.report:write_report")
         path: Path = write_report([self], None if out is None else Path(out))
         return path
+
+    def explore(self, *, height: int = 720) -> Explorer:
+        """Show the explorer, in a notebook as a frame; ``.address`` opens in any browser.
+
+        It answers this machine alone, until this program ends or ``.stop()``.
+
+        Args:
+            height: Of the frame, in pixels.
+
+        Raises:
+            MissingExtraError: starlette and uvicorn are not installed.
+        """
+        # Named, not imported: the explorer stands above runs.
+        explorer: Explorer = import_object("duotone.explorer:beside")(self, height=height)
+        return explorer

@@ -46,9 +46,8 @@ def serving_after(
         members: How many members the run has.
         rule: What newcomers start from.
     """
-    assert config.rounds is not None
     share = (config.sampled or members) / members
-    after = RoundInfo(committed.round, config.rounds, config.seed, info, share)
+    after = RoundInfo(committed.round, config.rounds_made, config.seed, info, share)
     elected = last_election(committed)
     chosen = None if elected is None else elected.chosen
     return Serving(committed.server(), after, rule, chosen=chosen)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
-from duotone.config import RunConfig, sifted
+from duotone.config import RunConfig, merged, sifted
 from duotone.data import lasting_name
 from duotone.errors import ConfigError, DuotoneError, MissingExtraError, Problems, own_frame
 from duotone.federation.attacks import Attack, attack_of
@@ -23,6 +23,7 @@ from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
+from duotone.methods.printed import printed_settings
 from duotone.networks import MODELS
 from duotone.networks.reading import as_network, check_head, find_head
 from duotone.partition import Population
@@ -85,6 +86,7 @@ def plan_run(
     """
     problems = problems or Problems()
     values = with_tables(values)
+    values = merged(printed_settings(values), values)
     draft = Draft(values, data, problems, population)
     base = draft.base
     given = values["method"].pop("name", None)

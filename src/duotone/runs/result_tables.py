@@ -8,6 +8,7 @@ from typing import Any
 from duotone.measures.metrics import number_text
 from duotone.measures.panels import NOTHING, PlainTable
 from duotone.measures.statistics import smallest_shown
+from duotone.runs.published import share_text
 from duotone.types import ROLES
 from duotone.words import RULES
 
@@ -31,6 +32,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
     shown = (metric,) if brief else _SHOWN[metric]
     columns = [(role, name) for role in ROLES for name in shown]
     searched = any(entry.get("chosen") for entry in results["entries"])
+    shares = any(entry.get("published_share") is not None for entry in results["entries"])
     rows: list[tuple[str, ...]] = []
     for entry in results["entries"]:
         scores = entry["scores"]
@@ -40,6 +42,7 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
                 str(entry["name"]),
                 *([choice_text(entry["chosen"] or {}) or NOTHING] if searched else []),
                 ", ".join(map(str, entry["seeds"])) or NOTHING,
+                *([_share(entry.get("published_share"))] if shares else []),
                 *(
                     _cell(scores.get(f"{role}.{name}"), name, name == metric)
                     for role, name in columns
@@ -54,13 +57,25 @@ def score_table(results: Mapping[str, Any], *, brief: bool = False) -> PlainTabl
             "entry",
             *(["chosen"] if searched else []),
             "seeds",
+            *([">published training"] if shares else []),
             *(f">{role}s {_CALLED.get(name, name)}{unit}" for role, name in columns),
             "newcomers give",
         ),
         tuple(rows),
         "Mean over seeds of the mean over clients, at the last round; ± half the 95 % confidence "
-        "interval over seeds; in brackets the standard deviation over clients.",
+        "interval over seeds; in brackets the standard deviation over clients."
+        + _shortened(results.get("settings", {})),
     )
+
+
+def _share(share: float | None) -> str:
+    return NOTHING if share is None else share_text(share)
+
+
+def _shortened(settings: Mapping[str, Any]) -> str:
+    """Say that all runs of a study are shorter than its file says."""
+    scale = float(settings.get("scale", 1))
+    return f" Shortened: every run made {share_text(scale)} of its rounds." if scale < 1 else ""
 
 
 def _cell(score: Mapping[str, Any] | None, metric: str, with_interval: bool) -> str:

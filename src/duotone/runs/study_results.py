@@ -13,6 +13,8 @@ from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
 from duotone.runs.result_files import read_json
+from duotone.runs.published import published_share
+
 from duotone.runs.result_tables import curve_points, result_tables, settings_tables
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
 
@@ -113,9 +115,11 @@ def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, A
     configs = [(records[e.name].chosen or e.choices[0]).config for e in plan.entries]
     identities = [identity(config) for config in configs]
     differ = set(differing(identities))
-    for entry, own, found in zip(plan.entries, identities, pooled["entries"], strict=True):
+    described = zip(plan.entries, configs, identities, pooled["entries"], strict=True)
+    for entry, config, own, found in described:
         found["settings"] = {name: value for name, value in own.items() if name in differ}
         found |= _entry_facts(plan, entry, records[entry.name])
+        found["published_share"] = published_share(config)
         points = curve_points(found["scores"])
         found["curve"] = {point: found["scores"][name] for point, name in points.items()}
     return {

@@ -15,11 +15,16 @@ from duotone.methods.concepts.alignment import (
     oblique_complement,
     orthogonal_complement,
     orthonormal,
-    rank_at_gap,
     turned_to,
     with_ridge,
 )
-from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level, orthogonal_block
+from duotone.methods.concepts.chance import (
+    LEVEL,
+    by_chance,
+    chance_level,
+    orthogonal_block,
+    rank_at_gap,
+)
 from duotone.methods.concepts.moments import (
     Moments,
     above_noise,
@@ -178,12 +183,24 @@ def test_alike_clients_pass_for_different_as_often_as_promised(counts, width, dr
     assert scipy.stats.kstest(found, "uniform").pvalue > 0.01
 
 
-def test_the_old_rule_alone_always_found_a_direction():
+def test_alike_clients_have_no_direction_that_stands_out():
+    """The gap alone finds one in all of 40 made federations; with chance it finds none."""
     rng = np.random.default_rng(0)
+    by_gap, with_chance = [], []
     for _ in range(40):
         told = [moments(torch.from_numpy(mixed(rng, 30, 8))) for _ in range(5)]
-        values, _ = discriminants(pooled(told))
-        assert rank_at_gap(values, 4, chance_level(told)) >= 1
+        scatter = pooled(told)
+        values, _ = discriminants(scatter)
+        by_gap.append(rank_at_gap(values, 4, chance_level(told)))
+        chance = by_chance(scatter, told, rng)
+        with_chance.append(rank_at_gap(values, 4, chance_level(told), chance))
+    assert min(by_gap) >= 1
+    assert with_chance == [0] * 40
+
+
+@pytest.mark.parametrize(("chance", "rank"), [(0.005, 3), (0.01, 3), (0.015, 0), (1.0, 0)])
+def test_a_first_direction_that_chance_makes_easily_is_none(chance, rank):
+    assert rank_at_gap(tensor([5.77, 3.34, 0.86, 0.03, 0.02]), 9, chance=chance) == rank
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -13,7 +13,6 @@ from duotone.methods.concepts.moments import Scatter
 
 RIDGE = 1e-3
 """What is added to the spread inside clients, as a share of its mean over directions."""
-_CLEAR_GAP = 5.0
 
 
 def with_ridge(within: Tensor, ridge: float = RIDGE) -> Tensor:
@@ -41,26 +40,6 @@ def discriminants(scatter: Scatter, ridge: float = RIDGE) -> tuple[Tensor, Tenso
     return values.flip(0).clamp_min(0), directions
 
 
-def rank_at_gap(values: Tensor, most: int, chance: float = 0.0) -> int:
-    """Return how many discriminants stand out: those before the last clear fall of λ.
-
-    A fall is clear if λ becomes less than a fifth. Without one, the largest fall counts: this rule
-    always finds a direction, and ``chance.by_chance`` says whether there is one to find.
-
-    Args:
-        values: All λ, falling.
-        most: An upper limit; means of K clients differ in at most K − 1 directions.
-        chance: What λ can be by chance; falls below that are none.
-    """
-    most = min(most, len(values) - 1)
-    if most < 1:
-        return 1
-    seen = values.clamp_min(max(chance, float(values[0]) * 1e-9))
-    falls = seen[:most] / seen[1 : most + 1]
-    clear = (falls > _CLEAR_GAP).nonzero().flatten()
-    return int(clear[-1] if len(clear) else falls.argmax()) + 1
-
-
 def orthonormal(directions: Tensor) -> Tensor:
     """Return an orthonormal basis of the same space: same sides, same order as far as possible."""
     basis, upper = torch.linalg.qr(directions)
@@ -78,9 +57,20 @@ def turned_to(basis: Tensor, old: Tensor) -> Tensor:
     return nearest
 
 
+def without(z: Tensor, basis: Tensor) -> Tensor:
+    """Return vectors, one per row, without their projections on the columns of a basis: Qz.
+
+    Algorithm 5 as printed: it divides a projection by ‖p‖, which is right for columns of length one
+    alone. With an orthonormal P this is z − PPᵀz.
+    """
+    lengths = basis.norm(dim=0).clamp_min(torch.finfo(basis.dtype).tiny)
+    rest: Tensor = z - (z @ basis / lengths) @ basis.T
+    return rest
+
+
 def orthogonal_complement(basis: Tensor) -> Tensor:
-    """Return Q = I − P Pᵀ of an orthonormal P: what is at right angles to it."""
-    return torch.eye(len(basis), dtype=basis.dtype) - basis @ basis.T
+    """Return Q of Algorithm 5; of an orthonormal P it is I − PPᵀ: what is at right angles to it."""
+    return without(torch.eye(len(basis), dtype=basis.dtype), basis)
 
 
 def oblique_complement(basis: Tensor, within: Tensor) -> Tensor:
@@ -92,41 +82,3 @@ def oblique_complement(basis: Tensor, within: Tensor) -> Tensor:
     spread = within @ basis
     removed: Tensor = spread @ torch.linalg.solve(basis.T @ spread, basis.T)
     return torch.eye(len(basis), dtype=basis.dtype) - removed
-
-
-# -- the incremental rule of the thesis
-
-
-def incremental_step(
-    psi: Tensor, phi: Tensor, scatter: Scatter, rate: float
-) -> tuple[Tensor, Tensor]:
-    """Move Ψ towards Σ_W^(-1/2) and Φ towards the leading directions of ΨΣ_BΨ: Eq. (5.6), (5.7).
-
-    Both rules are linear in a client's statistics, so that one step with the pooled ones is the
-    mean of the clients' steps.
-    """
-    eye = torch.eye(len(psi), dtype=psi.dtype)
-    whitened = psi @ scatter.between @ psi
-    gram = phi.T @ whitened @ phi
-    moved = psi + rate * (eye - psi @ scatter.within @ psi)
-    return moved, phi + rate * (whitened @ phi - phi @ gram.triu())
-
-
-def incremental_basis(
-    scatter: Scatter, state: dict[str, Tensor], rank: int, rate: float, steps: int
-) -> Tensor:
-    """Return P = ΨΦ, made orthonormal, after some steps of the rule.
-
-    ``state`` holds Ψ and Φ between alignments, and is changed in place.
-    """
-    size = len(scatter.mean)
-    if "psi" not in state or state["phi"].shape[1] != rank:
-        state["psi"] = torch.eye(size, dtype=torch.float64)
-        state["phi"] = torch.eye(size, rank, dtype=torch.float64)
-    # The rule is stable for spreads around one.
-    within = with_ridge(scatter.within)
-    unit = within.diagonal().mean()
-    scaled = Scatter(scatter.mean, within / unit, scatter.between / unit)
-    for _ in range(steps):
-        state["psi"], state["phi"] = incremental_step(state["psi"], state["phi"], scaled, rate)
-    return orthonormal(state["psi"] @ state["phi"])

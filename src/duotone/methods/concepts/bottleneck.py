@@ -6,7 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from duotone.federation.local_training import train
+from duotone.federation.settings import MethodSettings
 from duotone.networks.gaussian import Gaussian, kl_to_standard
+from duotone.types import ClientData, RoundInfo
+
+FIRST_LR = 0.01
+"""Of Adam in the first round; it falls to nothing along a line."""
 
 
 class Bottleneck(nn.Module):
@@ -44,3 +50,31 @@ class Bottleneck(nn.Module):
         code = self(z)
         told = functional.cross_entropy(self.head(code.sample()), y)
         return told + weight * self.nats(code, y).mean()
+
+
+def learn_bottleneck(
+    bottleneck: Bottleneck,
+    seen: ClientData,
+    settings: MethodSettings,
+    weight: float,
+    info: RoundInfo,
+) -> None:
+    """Train a bottleneck for a round on a client's hidden vectors and their labels.
+
+    Args:
+        bottleneck: What to train.
+        seen: The hidden vectors, in the place of samples.
+        settings: Batch size and epochs.
+        weight: Price of a nat.
+        info: Where in the run we are.
+    """
+    left = 1 - (info.round - 1) / info.rounds
+    own = settings.model_copy(update={"optimizer": "adam", "lr": left * FIRST_LR, "lr_decay": 1.0})
+    train(
+        bottleneck,
+        seen,
+        own,
+        info,
+        loss=lambda _, z, y: bottleneck.loss(z, y, weight),
+        phase="bottleneck",
+    )

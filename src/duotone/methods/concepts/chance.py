@@ -1,4 +1,4 @@
-"""Whether clients differ at all, or show no more than chance."""
+"""Whether clients differ at all, or show no more than chance, and in how many directions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 
 from duotone.methods.concepts.alignment import RIDGE, discriminants, with_ridge
 from duotone.methods.concepts.moments import Moments, Scatter
@@ -17,6 +18,7 @@ LEVEL = 0.01
 """How often clients that differ in nothing may pass for different."""
 DRAWS = 199
 """Random federations to compare the given one with."""
+_CLEAR_GAP = 5.0
 
 
 def chance_level(clients: Sequence[Moments]) -> float:
@@ -28,6 +30,29 @@ def chance_level(clients: Sequence[Moments]) -> float:
     """
     total = sum(client.count for client in clients)
     return (math.sqrt(len(clients) - 1) + math.sqrt(len(clients[0].mean))) ** 2 / total
+
+
+def rank_at_gap(values: Tensor, most: int, level: float = 0.0, chance: float = 0.0) -> int:
+    """Return how many discriminants stand out: those before the last clear fall of λ.
+
+    A fall is clear if λ becomes less than a fifth. Without one, the largest fall counts. If clients
+    that differ in nothing show as much, none stands out.
+
+    Args:
+        values: All λ, falling.
+        most: An upper limit; means of K clients differ in at most K − 1 directions.
+        level: What λ can be by chance, see :func:`chance_level`; falls below that are none.
+        chance: How easily chance makes the first λ, see :func:`by_chance`.
+    """
+    if chance > LEVEL or most < 1:
+        return 0
+    most = min(most, len(values) - 1)
+    if most < 1:
+        return 1
+    seen = values.clamp_min(max(level, float(values[0]) * 1e-9))
+    falls = seen[:most] / seen[1 : most + 1]
+    clear = (falls > _CLEAR_GAP).nonzero().flatten()
+    return int(clear[-1] if len(clear) else falls.argmax()) + 1
 
 
 def by_chance(

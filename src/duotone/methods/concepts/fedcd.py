@@ -13,19 +13,19 @@ z                input of the linear layer after ``layer``
 P, Pᵀz           ``AlignedLinear.basis``; ``Latents.local``
 Q                orthogonal in the network; ``AlignedLinear.complement`` for ``Latents.shared``
 Σ_W, Σ_B         ``Scatter.within``, ``Scatter.between``
-Ψ, Φ, η, λ       :func:`~duotone.methods.concepts.alignment.incremental_step`
+Ψ, Φ, η, λ       :func:`~duotone.methods.concepts.incremental_rule.incremental_step`
+FC1, FC2, FC3    ``layer``; the last is an ``AlignedHead``
 ===============  ============================================================
 
 *Members and newcomers* use the server's model as it is (zero-shot). Every ``align_every`` rounds,
-and after the last, all members send number, mean and covariance of their hidden vectors, and the
-server finds P. Its buffers are the server's: clients neither train nor average them.
+and after the last, members send number, mean and covariance of their hidden vectors, and the server
+finds P. Its buffers are the server's: clients neither train nor average them.
 
 *A theorem, for an orthonormal P.* The layer after z computes V z with V = W₁Pᵀ + W₂(I − PPᵀ). A
 step of SGD with output gradient g changes V by −lr g zᵀ(PPᵀ + (I − PPᵀ)²) = −lr g zᵀ: exactly what
 FedAvg does. Momentum, weight decay and averaging are linear and change nothing; nor does a new P,
 if W₁ and W₂ are expressed in it so that V stays. So FedCD is FedAvg with a reading, and ``duotone``
-keeps V. The orthonormal P is our repair: with P = Σ_W^(-1/2)Φ as published, PPᵀ is no projection
-and V takes another step. The theorem does not cover that case, and it was never run.
+keeps V. With P = Σ_W^(-1/2)Φ as published, PPᵀ is no projection and V takes another step.
 
 *No direction.* How large λ gets if clients do not differ is known
 (:func:`~duotone.methods.concepts.chance.by_chance`). If λ is not larger there is no local code, and
@@ -35,45 +35,61 @@ the run says so, unless ``rank`` asks for one.
 bottleneck: a probabilistic code of z, learnt from labels beside the network, with a price on what
 it tells beyond them (:class:`~duotone.methods.concepts.bottleneck.Bottleneck`).
 
-*Variants.* ``duotone`` solves for P exactly and keeps the function. ``paper`` takes the thesis'
-incremental rule, with one step of rate 0.001 at each alignment, and leaves W₁ and W₂ as they are,
-so that the function jumps. Its P is orthonormal, too.
+*Variants.* ``duotone`` solves for P exactly, with all members, and keeps the function. ``paper`` is
+the thesis: the clients of the round take one step of rate 0.001 at an alignment (``rule_steps``; on
+each mini-batch with ``rule_per``), P = ΨΦ as it comes, Q by Algorithm 5, and W₁ and W₂ stay, so
+that the function jumps. ``orthonormal`` repairs its P.
 
-*Deviations*, where the published equations contradict each other: P is made orthonormal before use
-(the text says it is, but ΨΦ is not); Q = I − PPᵀ (d + r orthonormal vectors do not fit into d
-dimensions); scatter is divided by the number of samples (the rule diverges without); means are
-centred (else the mean of everything is a direction); statistics are of z and of all members, not of
-ten that were drawn.
+*Deviations*, where the published equations contradict each other: scatter is divided by the number
+of samples and by its mean spread (the rule diverges without); means are centred (else the mean of
+everything is a direction); statistics are of z, not of c (d × d, as Ψ); the rank, which is not
+printed, is found. FC3 has nothing after it to be given [Pᵀz; Qz]: a linear layer is added there.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from duotone.errors import ConfigError
-from duotone.federation.local_training import train
 from duotone.federation.method import Method
-from duotone.federation.settings import MethodSettings
-from duotone.methods.concepts.aligned_layer import MOST, AlignedLinear, expressed, padded
+from duotone.methods.concepts.aligned_layer import (
+    MOST,
+    AlignedHead,
+    AlignedLinear,
+    padded,
+    with_basis,
+)
 from duotone.methods.concepts.alignment import (
     discriminants,
-    incremental_basis,
     oblique_complement,
     orthogonal_complement,
     orthonormal,
-    rank_at_gap,
     turned_to,
     with_ridge,
 )
-from duotone.methods.concepts.bottleneck import Bottleneck
-from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level, nothing_found
+from duotone.methods.concepts.bottleneck import Bottleneck, learn_bottleneck
+from duotone.methods.concepts.chance import (
+    LEVEL,
+    by_chance,
+    chance_level,
+    nothing_found,
+    rank_at_gap,
+)
+from duotone.methods.concepts.fedcd_settings import FedCDConfig
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after, replace_layer
+from duotone.methods.concepts.incremental_rule import (
+    basis_of,
+    batch_steps,
+    continued,
+    mean_of_steps,
+    pooled_steps,
+    steps_form,
+)
 from duotone.methods.concepts.moments import (
     Moments,
     Scatter,
@@ -97,34 +113,6 @@ from duotone.types import (
     ServerState,
 )
 
-BOTTLENECK_LR = 0.01
-"""Of Adam in the first round; it falls to nothing along a line."""
-
-
-class FedCDConfig(MethodSettings):
-    """Settings of FedCD."""
-
-    variant: Literal["duotone", "paper"] = "duotone"
-    """An exact solution that keeps the function, or the thesis' incremental rule."""
-    layer: str | None = None
-    """The hidden layer that is read; by default the first linear one that is not the last."""
-    rank: int | None = Field(None, ge=1, le=MOST)
-    """Dimensions of the local code; by default those that stand out, none if all may be chance."""
-    complement: Literal["oblique", "orthogonal", "bottleneck"] = "oblique"
-    """The shared code: without the differences of means, at right angles to P, or learnt."""
-    bottleneck_weight: float = Field(0.03, ge=0)
-    """Weight of each nat that a learnt shared code holds beyond the label."""
-    align_every: int = Field(5, ge=1)
-    """Rounds between two alignments; the last round always has one."""
-    epsilon: float | None = Field(None, gt=0)
-    """Privacy ε of a sample in all statistics of a run together, at δ = 1e-5; none by default."""
-    clip: float = Field(10.0, gt=0)
-    """Length to which hidden vectors are cut before noise is added to their statistics."""
-    rate: float = Field(0.001, gt=0)
-    """Step of the incremental rule, both for Ψ and for Φ."""
-    rule_steps: int = Field(1, ge=1)
-    """Steps of the incremental rule at each alignment."""
-
 
 class FedCD(Method):
     """Train one model by FedAvg; find where in a hidden layer clients differ."""
@@ -138,13 +126,25 @@ class FedCD(Method):
     def build(self, data: DataInfo) -> nn.Module:
         """Build the network, with an aligned layer where the read layer's output is used."""
         model = super().build(data)
-        name = layer_after(model, self.config.layer)
+        name = self.head if self._reads_head else layer_after(model, self.config.layer)
         layer = model.get_submodule(name)
         assert isinstance(layer, nn.Linear)
-        replace_layer(model, name, AlignedLinear(layer, self._bottleneck(layer, data)))
+        width = layer.out_features if self._reads_head else layer.in_features
+        kind = AlignedHead if self._reads_head else AlignedLinear
+        replace_layer(model, name, kind(layer, self._bottleneck(layer, width, data)))
         return model
 
-    def _bottleneck(self, layer: nn.Linear, data: DataInfo) -> Bottleneck | None:
+    @property
+    def _reads_head(self) -> bool:
+        return self.config.layer is not None and self.config.layer == self.head
+
+    def _name(self, model: nn.Module) -> str:
+        """Return what the layer is called that is given both codes."""
+        if self._reads_head:
+            return f"{self.head}.after"
+        return layer_after(model, self.config.layer)
+
+    def _bottleneck(self, layer: nn.Linear, width: int, data: DataInfo) -> Bottleneck | None:
         if self.config.complement != "bottleneck":
             return None
         if data.task != "classes":
@@ -152,7 +152,7 @@ class FedCD(Method):
                 "A bottleneck is learnt from classes, and these data have numbers as targets; "
                 "take another shared code: --set complement=oblique"
             )
-        return Bottleneck(layer.in_features, data.outputs).to(layer.weight)
+        return Bottleneck(width, data.outputs).to(layer.weight)
 
     def client_update(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
@@ -170,23 +170,12 @@ class FedCD(Method):
         The network does not learn from it, and is the same with or without it.
         """
         model = self.load(self.personal(server, client), info.data)
-        bottleneck = self._layer(model).bottleneck
-        if bottleneck is None:
+        layer = self._layer(model)
+        if layer.bottleneck is None:
             return {}
-        left = 1 - (info.round - 1) / info.rounds
-        settings = self.config.model_copy(
-            update={"optimizer": "adam", "lr": left * BOTTLENECK_LR, "lr_decay": 1.0}
-        )
-        weight = self.config.bottleneck_weight
-        train(
-            bottleneck,
-            replace(data, x=hidden_vectors(model, self._layer(model), data.x)),
-            settings,
-            info,
-            loss=lambda _, z, y: bottleneck.loss(z, y, weight),
-            phase="bottleneck",
-        )
-        start = f"{layer_after(model, self.config.layer)}.bottleneck."
+        seen = replace(data, x=hidden_vectors(model, layer, data.x))
+        learn_bottleneck(layer.bottleneck, seen, self.config, self.config.bottleneck_weight, info)
+        start = f"{self._name(model)}.bottleneck."
         return {n: t for n, t in self.split(model)[0].items() if n.startswith(start)}
 
     def server_update(
@@ -199,26 +188,47 @@ class FedCD(Method):
         return ServerState({**new.shared, **kept}, new.extra)
 
     def collects(self, info: RoundInfo) -> int:
-        """Align every few rounds and at the end."""
-        return info.round % self.config.align_every == 0 or info.round == info.rounds
+        """Align every few rounds and at the end; ask again for steps on mini-batches."""
+        if info.round % self.config.align_every and info.round < info.rounds:
+            return 0
+        return 2 if self._steps_on_batches else 1
+
+    @property
+    def _steps_on_batches(self) -> bool:
+        return self.config.variant == "paper" and self.config.rule_per == "batch"
+
+    def asks(self, members: Sequence[str], trained: Sequence[str]) -> Sequence[str]:
+        """Ask all members; as published, those who trained in the round."""
+        default = "sampled" if self.config.variant == "paper" else "members"
+        return trained if (self.config.aligning or default) == "sampled" else members
 
     def collect(
         self, server: ServerState, client: ClientState, data: ClientData, info: RoundInfo
     ) -> ClientUpdate:
-        """Return number, mean and covariance of the client's hidden vectors."""
+        """Return number, mean and covariance of the client's hidden vectors; or steps."""
+        config = self.config
         model = self.load(self.personal(server, client), info.data)
         hidden = hidden_vectors(model, self._layer(model), data.x).cpu()
-        if self.config.epsilon is None:
+        if info.asking == 2:
+            order = info.generator("client", data.client, "steps")
+            given = (config.batch_size, config.rate, config.rule_steps)
+            steps = (
+                batch_steps(server.extra, hidden, *given, order) if "psi" in server.extra else {}
+            )
+            return ClientUpdate(data.client, {}, len(data), steps)
+        if config.epsilon is None:
             found = moments(hidden)
         else:
             # The same noise on two layers could be subtracted away.
-            layer = layer_after(model, self.config.layer)
+            layer = self._name(model)
             noise = info.generator("client", data.client, "statistics", layer)
-            found = private_moments(hidden, self.config.clip, self._budget(info), noise)
+            found = private_moments(hidden, config.clip, self._budget(info), noise)
         return ClientUpdate(data.client, {}, len(data), found.as_extra())
 
     def collected_form(self, server: ServerState, info: RoundInfo) -> dict[str, Form]:
-        """Declare the mean and the covariance of a client's hidden vectors."""
+        """Declare the mean and the covariance of a client's hidden vectors, or Ψ and Φ."""
+        if info.asking == 2:
+            return steps_form(server.extra)
         width = self._layer(self.module(info.data)).in_features
         return Moments.form(width, is_exact=self.config.epsilon is None)
 
@@ -230,42 +240,47 @@ class FedCD(Method):
     def pool(
         self, server: ServerState, collected: list[ClientUpdate], info: RoundInfo
     ) -> ServerState:
-        """Find P from all members' statistics."""
+        """Find P from members' statistics, or from the steps they took."""
         if len(collected) < 2:
             return server
+        if info.asking == 2:
+            extra = {**server.extra, **mean_of_steps(collected)}
+            return self._with_printed_basis(ServerState(server.shared, extra), info)
         told = [Moments.of_update(update) for update in collected]
         scatter = pooled(told)
         if self.config.epsilon is not None:
             scale = noise_scale(self.config.clip, self._budget(info))
             scatter = above_noise(scatter, told, scale)
-        name = layer_after(self.module(info.data), self.config.layer)
-        params = {
-            key: server.shared[f"{name}.{key}"].double()
-            for key in ("weight", "local_weight", "basis")
-        }
-        extra = dict(server.extra)
         rank, chance = self._rank(scatter, told, info)
-        extra["chance"] = torch.tensor(chance)
-        if self.config.variant == "paper":
-            steps = self.config.rule_steps
-            new = padded(incremental_basis(scatter, extra, rank, self.config.rate, steps))
-        else:
-            new = self._exact(scatter, params["basis"], rank)
-            params["weight"], params["local_weight"] = expressed(
-                params["weight"], params["local_weight"], params["basis"], new
-            )
-        params["basis"] = new
+        extra = {**server.extra, "chance": torch.tensor(chance)}
+        if self.config.variant == "duotone":
+            old = server.shared[f"{self._name(self.module(info.data))}.basis"].double()
+            new = self._exact(scatter, old, rank)
+            return self._with_basis(ServerState(server.shared, extra), new, scatter.within, info)
+        extra |= {"centre": scatter.mean, "within": scatter.within}
+        extra |= continued(extra, len(scatter.mean), rank)
+        if self._steps_on_batches:  # clients are asked for them next
+            return ServerState(server.shared, extra)
+        extra |= pooled_steps(extra, scatter, self.config.rate, self.config.rule_steps)
+        return self._with_printed_basis(ServerState(server.shared, extra), info)
+
+    def _with_printed_basis(self, server: ServerState, info: RoundInfo) -> ServerState:
+        new = padded(basis_of(server.extra, is_orthonormal=self.config.orthonormal))
+        return self._with_basis(server, new, server.extra["within"], info)
+
+    def _with_basis(
+        self, server: ServerState, new: Tensor, within: Tensor, info: RoundInfo
+    ) -> ServerState:
+        """Return the server's state with another P; `duotone` keeps the function."""
         used = new[:, new.any(dim=0)]
-        params["complement"] = (
-            oblique_complement(used, with_ridge(scatter.within))
+        rest = (
+            oblique_complement(used, with_ridge(within))
             if self.config.complement == "oblique"
             else orthogonal_complement(used)
         )
-        aligned = {
-            f"{name}.{key}": tensor.to(server.shared[f"{name}.{key}"].dtype)
-            for key, tensor in params.items()
-        }
-        return ServerState({**server.shared, **aligned}, extra)
+        name, keeps = self._name(self.module(info.data)), self.config.variant == "duotone"
+        aligned = with_basis(server.shared, name, new, rest, keeps_function=keeps)
+        return ServerState({**server.shared, **aligned}, server.extra)
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:
         """Return what clients have in common in the hidden layer, and Pᵀz."""
@@ -286,7 +301,7 @@ class FedCD(Method):
             hook.remove()
 
     def _layer(self, model: nn.Module) -> AlignedLinear:
-        layer = model.get_submodule(layer_after(model, self.config.layer))
+        layer = model.get_submodule(self._name(model))
         assert isinstance(layer, AlignedLinear)
         return layer
 
@@ -301,8 +316,7 @@ class FedCD(Method):
         chance = by_chance(scatter, told, stream(info.seed, "chance", info.round), noise)
         if self.config.rank is not None:
             return min(self.config.rank, most), chance
-        found = rank_at_gap(values, most, chance_level(told)) if chance <= LEVEL else 0
-        return min(found, most), chance
+        return min(rank_at_gap(values, most, chance_level(told), chance), most), chance
 
     def warnings(self, server: ServerState) -> list[str]:
         """Warn if no direction was found along which clients differ."""

@@ -12,8 +12,8 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from duotone.federation.params import stored
-from duotone.methods.concepts.alignment import discriminants, rank_at_gap
-from duotone.methods.concepts.chance import chance_level
+from duotone.methods.concepts.alignment import discriminants
+from duotone.methods.concepts.chance import chance_level, rank_at_gap
 from duotone.methods.concepts.concept_layer import (
     ConceptLinear,
     fitted_weights,

@@ -15,6 +15,8 @@ from duotone.types import DataInfo
 
 Composition: TypeAlias = Literal["one-piece", "over", "modulate"]
 
+PRINTED = 4
+"""Convolutions of the paper's encoders; its decoder is "the reverse of the encoding modules"."""
 _SMALLEST = 8
 _LARGEST_FLAT = 40  # pixels a side; beyond them a decoder without convolutions is mostly one matrix
 
@@ -22,15 +24,20 @@ _LARGEST_FLAT = 40  # pixels a side; beyond them a decoder without convolutions 
 class GaussianEncoder(nn.Module):
     """Convolutions of stride 2 down to 4×4 pixels or fewer, a hidden layer, mean and log-variance.
 
+    Where more convolutions are asked for, the last ones keep the size.
+
     Without normalisation layers: the statistics of a client's batches would reach its codes.
 
     Args:
         channels: Channels of the input.
         size: Its height and width.
         dimensions: Dimensions of the code.
+        depth: How many convolutions there are at least.
     """
 
-    def __init__(self, channels: int, size: tuple[int, int], dimensions: int) -> None:
+    def __init__(
+        self, channels: int, size: tuple[int, int], dimensions: int, depth: int = 0
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width, (height, breadth) = 16, size
@@ -39,6 +46,8 @@ class GaussianEncoder(nn.Module):
             layers += [nn.Conv2d(channels, width, kernel, stride=2, padding=1), leaky()]
             channels, width = width, 2 * width
             height, breadth = math.ceil(height / 2), math.ceil(breadth / 2)
+        for _ in range(depth - len(layers) // 2):
+            layers += [nn.Conv2d(channels, channels, 3, padding=1), leaky()]
         layers += [nn.Flatten(), nn.Linear(channels * height * breadth, 128), leaky()]
         self.layers = nn.Sequential(*layers)
         self.mean = nn.Linear(128, dimensions)
@@ -58,11 +67,14 @@ class OnePiece(nn.Module):
         shape: Channels, height and width of the images.
         shared: Dimensions of the shared code.
         local: Dimensions of the local code.
+        convolves: Whether it grows the image by convolutions, whatever its size.
     """
 
-    def __init__(self, shape: tuple[int, int, int], shared: int, local: int) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], shared: int, local: int, *, convolves: bool = False
+    ) -> None:
         super().__init__()
-        self.both = branch(shared + local, shape)
+        self.both = branch(shared + local, shape, convolves=convolves)
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:
         """Return the logits of all pixels."""
@@ -123,10 +135,12 @@ class Modulate(nn.Module):
         return logits
 
 
-def branch(dimensions: int, shape: tuple[int, int, int]) -> nn.Sequential:
+def branch(
+    dimensions: int, shape: tuple[int, int, int], *, convolves: bool = False
+) -> nn.Sequential:
     """Build layers from a code to the logits of an image; its last tensor is the output's bias."""
     channels, height, width = shape
-    if max(height, width) <= _LARGEST_FLAT:
+    if max(height, width) <= _LARGEST_FLAT and not convolves:
         return nn.Sequential(
             nn.Linear(dimensions, 200),
             leaky(),
@@ -191,19 +205,31 @@ class DualVAE(nn.Module):
         local: Dimensions of the local code c.
         composition: How the decoder joins the two.
         kept: How many of a client's own local codes it remembers, to draw new samples from.
+        depth: How many convolutions its encoders have at least, and its decoder in reverse; as
+            many as the image needs if 0.
     """
 
     def __init__(
-        self, data: DataInfo, shared: int, local: int, composition: Composition, kept: int = 64
+        self,
+        data: DataInfo,
+        shared: int,
+        local: int,
+        composition: Composition,
+        kept: int = 64,
+        depth: int = 0,
     ) -> None:
         super().__init__()
         shape = image_shape(data, "dual-vae", smallest=_SMALLEST, instead="another method")
         channels, *size = shape
         height, width = size
-        self.encoder_z = GaussianEncoder(channels, (height, width), shared)
+        self.encoder_z = GaussianEncoder(channels, (height, width), shared, depth)
         self.plane = nn.Linear(shared, height * width)
-        self.encoder_c = GaussianEncoder(channels + 1, (height, width), local)
-        self.decoder = DECODERS[composition](shape, shared, local)
+        self.encoder_c = GaussianEncoder(channels + 1, (height, width), local, depth)
+        self.decoder = (
+            OnePiece(shape, shared, local, convolves=True)
+            if depth
+            else DECODERS[composition](shape, shared, local)
+        )
         self.head = nn.Linear(shared + local, data.outputs)
         self.register_buffer("own_codes", torch.zeros(kept, local))
         self.own_codes: Tensor

@@ -31,26 +31,25 @@ leave it and which :meth:`FedDVA.generate` draws from.
 would be maximised without bound), the bound of Eq. (26) over a batch instead of all of D_k, the
 larger side of Eq. (7) for every sample, and a one-piece decoder. ``code`` follows the authors'
 repository: first the decoder and then z are trained with noise for c, then c with the decoder; KL
-to the client's mean plus a hinge. In both, z took digit and mark, and c died; but they were run
-with 0.2 % of the paper's sample passes, and longer runs were not tried. ``duotone`` keeps encoders,
-priors and a local decoder of marks, with four repairs. The decoder has two branches, so that z
-cannot draw marks nor c content; this is what decides. The divergence from the client's mixture is
-the true one instead of its bound. Everything is trained together. And β grows from 0.1 to 2: a c
-that costs much from the start may stay unused, one that costs little to the end keeps digits. The
-constraint of Ineq. (5) has no visible effect (``constraint = false`` separates as well). Its larger
-side is that of the batch's means, not of every sample: the true divergence is estimated from one
-draw, and a maximum over noisy numbers is too large on average. The method's page has the ablation.
+to the client's mean plus a hinge. In both, z took digit and mark, and c died, in runs with 0.2 % of
+the paper's sample passes; docs/reproduction.md has longer ones. ``duotone`` keeps encoders, priors
+and a local decoder of marks, with four repairs. The decoder has two branches, so that z cannot draw
+marks nor c content; this is what decides. The divergence from the client's mixture is the true one
+instead of its bound. Everything is trained together. And β grows from 0.1 to 2: a c that costs much
+from the start may stay unused, a cheap one keeps digits. The constraint of Ineq. (5) has no visible
+effect (``constraint = false`` separates as well); its larger side is that of the batch's means, for
+a maximum over single noisy estimates is too large on average. The method's page has the ablation.
 
 *What is shared.* In paper and thesis (§4.3) the whole decoder is local, because whoever has it can
 draw samples. The default shares the branch that draws content: all can draw the content of an image
 whose z they hold, but nobody's marks. ``paper`` and ``code`` share neither.
 
 *Deviations* in all variants: pixels are Bernoulli (the authors' code has a focal Gaussian), the
-networks are smaller and have no BatchNorm, divergences lack the 0.01 that the authors' code adds to
-variances, and Adam starts afresh in every round. z is detached before the second encoder, as in the
-authors' code and not in Eq. (4): z is not changed to help c. Settings are not the published ones:
-Adam at 0.004 along a cosine (paper: 0.001, fixed), 8 and 4 dimensions (4 and 4; to classify 8),
-batches of 64 (256), one pass per round (5), 40 rounds (200).
+networks have no BatchNorm, divergences lack the 0.01 that the authors' code adds to variances, and
+Adam starts afresh in every round. z is detached before the second encoder, as in the authors' code
+and not in Eq. (4): z is not changed to help c. ``paper`` has the printed depth and settings
+(:mod:`duotone.methods.printed`); the widths of layers are not printed. The others have three
+convolutions, a learning rate of 0.004 along a cosine, and one pass in each of 40 rounds.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ from duotone.federation.local_training import (
 )
 from duotone.federation.method import Method
 from duotone.federation.settings import GenerativeSettings, MethodSettings
-from duotone.methods.feddva.dual_vae import Composition, DualVAE
+from duotone.methods.feddva.dual_vae import PRINTED, Composition, DualVAE
 from duotone.methods.feddva.terms import Variant, code_nats, reconstruction, regulariser
 from duotone.networks.gaussian import Gaussian, kl_to_standard
 from duotone.types import (
@@ -155,7 +154,8 @@ class FedDVA(Method):
         composition: Composition = (
             config.composition if config.variant == "duotone" else "one-piece"
         )
-        return DualVAE(data, config.shared_dim, config.local_dim, composition)
+        depth = PRINTED if config.variant == "paper" else 0
+        return DualVAE(data, config.shared_dim, config.local_dim, composition, depth=depth)
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:
         """Share the encoders, what draws content, and the head unless it is local."""

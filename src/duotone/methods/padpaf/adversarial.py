@@ -27,6 +27,7 @@ from duotone.federation.local_training import (
 from duotone.federation.method import Method
 from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.players import Players
+from duotone.methods.padpaf.residual import WIDTH
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 from duotone.methods.padpaf.twins import chained, contrast_term
 from duotone.types import (
@@ -58,6 +59,11 @@ class GANSettings(GenerativeSettings):
     """Whether pictures are asked for by their label."""
     asked: Literal["own", "all"] = "own"
     """Labels of drawn pictures in training: as often as the client has them, or all alike."""
+    blocks: Literal["plain", "residual"] = "plain"
+    """Of what generator and discriminators are made: convolutions, or residual blocks as published
+    (no lens)."""
+    width: int = Field(WIDTH, ge=1)
+    """Channels of residual blocks; 64 as published for MNIST, 128 for CelebA."""
     turns: int | None = Field(None, ge=1)
     """Steps of the discriminators for each of the generator; by default the variant's: 1 or 3."""
     content_dim: int = Field(64, ge=1)
@@ -103,13 +109,15 @@ class GANMethod(Method):
                 "Pictures can be asked for by a class, but the labels of these samples are real "
                 "numbers; leave out conditional."
             )
-        has_lens = config.variant == "duotone" and config.lens != "none"
+        is_plain = config.blocks == "plain"
+        has_lens = config.variant == "duotone" and config.lens != "none" and is_plain
         return ContentStyleGAN(
             data,
             config.content_dim,
             config.style_dim,
             "lens" if has_lens else "plain",
             config.conditional,
+            None if is_plain else config.width,
         )
 
     def encode(self, model: nn.Module, x: Tensor) -> Latents:

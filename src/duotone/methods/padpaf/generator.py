@@ -7,6 +7,7 @@ normalisation layers and, where there is one, sets the lens through which the pi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
@@ -22,7 +23,8 @@ STYLE = ("vectorizer.", "generator.lens.", "style.")
 """How the names of all tensors begin that make or judge a style."""
 REFERENCE = 250
 """How many pictures give the statistics by which others are normalised."""
-_LABEL = 32  # dimensions of a label's vector
+LABEL = 32
+"""Dimensions of a label's vector."""
 
 
 class StyleVectorizer(nn.Module):
@@ -107,7 +109,15 @@ def _modulation(inputs: int, outputs: int, strength: float) -> nn.Linear | None:
     return linear
 
 
-class Generator(nn.Module):
+class Artist(nn.Module):
+    """What every generator has."""
+
+    labels: nn.Embedding | None
+    first: nn.Linear
+    lens: Lens | None
+
+
+class Generator(Artist):
     """Draws pictures from content latents and style vectors.
 
     A linear layer and a convolution at a quarter of the size, then twice up by transposed
@@ -137,8 +147,8 @@ class Generator(nn.Module):
         channels, height, breadth = shape
         self.size = (height, breadth)
         self.start = (width, math.ceil(height / 4), math.ceil(breadth / 4))
-        label = _LABEL if labels else 0
-        self.labels = nn.Embedding(labels, _LABEL) if labels else None
+        label = LABEL if labels else 0
+        self.labels = nn.Embedding(labels, LABEL) if labels else None
         self.first = nn.Linear(content + label, math.prod(self.start))
         self.layers = nn.ModuleList(
             [
@@ -180,22 +190,20 @@ class Generator(nn.Module):
 class StyledGenerator(nn.Module):
     """A generator with its style vectorizer: what PaDPaF's GAN and VAE have in common.
 
-    The arguments are those of :class:`Generator` and :class:`StyleVectorizer`.
+    Args:
+        make: Builds what draws the pictures.
+        content: Dimensions of the content latent.
+        style: Dimensions of the style latent.
+        has_length: Whether the style latent's length counts as well.
     """
 
     def __init__(
-        self,
-        shape: tuple[int, int, int],
-        content: int,
-        style: int,
-        design: Design,
-        labels: int = 0,
-        has_length: bool = False,
+        self, make: Callable[[], Artist], content: int, style: int, has_length: bool = False
     ) -> None:
         super().__init__()
         self.dimensions = (content, style)
         self.vectorizer = StyleVectorizer(style, has_length)
-        self.generator = Generator(shape, content, style, labels, design)
+        self.generator = make()
 
     def prior(self, count: int, generator: torch.Generator) -> Draws:
         """Draw the latents of some pictures from their prior."""

@@ -49,13 +49,14 @@ too: content features and the head get what is left, and another client's lens o
 image (:meth:`PaDPaF.show`). Algorithm 2 serves where no stroke of an image may be left, and where
 there is no lens: a network learns from the source's own pictures to find content latents.
 
-*Deviations* in both variants: networks are a few times smaller than the paper's ResNets, without
-residual blocks; discriminators have a linear layer on all features instead of their mean, without
-which digits take longer; the label's vector goes into the content latent and by a linear map into
-every normalisation, because a table per label is not learnt in hundreds of steps; Adam starts
-afresh in every round; the server averages (``server_optimizer=adam`` is the paper's). Of Algorithm
-2 there is only Z^c, so no image is reconstructed from both latents (Fig. 15b). Runs are short: of
-the paper's 300 rounds ``variant=paper`` was run for 8, and longer ones were not tried.
+*Deviations* in both variants: networks are a few times smaller than the paper's ResNets and plain
+(``blocks=residual`` is the published kind); discriminators have a linear layer on all features
+instead of their mean, without which digits take longer; the label's vector goes into the content
+latent and by a linear map into every normalisation, because a table per label is not learnt in
+hundreds of steps; Adam starts afresh in every round; the server averages (``server_optimizer=adam``
+is the paper's). Algorithm 2 with both of its maps is in :mod:`~duotone.methods.padpaf.transfer`.
+Runs are short: of the paper's 300 rounds ``variant=paper`` was run for 8, and longer ones were not
+tried.
 """
 
 from __future__ import annotations

@@ -73,10 +73,12 @@ from duotone.types import (
 class PaDPaFVAEConfig(GenerativeSettings):
     """Settings of PaDPaF's VAE."""
 
+    variant: Literal["duotone", "paper"] = "duotone"
+    """With a lens and settings of its own, or the paper's generator with the printed settings."""
     style: Literal["inferred", "drawn"] = "inferred"
     """Where the style that reconstructs comes from: its encoder, or noise (the authors' code)."""
     lens: Literal["fitted", "none"] = "fitted"
-    """Whether a client has a lens, which starts from its images."""
+    """Whether a client has a lens, which starts from its images (duotone only)."""
     beta: float = Field(0.002, ge=0)
     """Weight β of the divergences, beside squared errors; 0 makes an autoencoder."""
     contrast: float = Field(0.0001, ge=0)
@@ -133,7 +135,8 @@ class PaDPaFVAE(Method):
     def build(self, data: DataInfo) -> ContentStyleVAE:
         """Build encoders, generator and head."""
         config = self.config
-        design: Literal["lens", "plain"] = "plain" if config.lens == "none" else "lens"
+        has_lens = config.variant == "duotone" and config.lens != "none"
+        design: Literal["lens", "plain"] = "lens" if has_lens else "plain"
         return ContentStyleVAE(data, config.content_dim, config.style_dim, design)
 
     def is_shared(self, name: str, owner: nn.Module) -> bool:

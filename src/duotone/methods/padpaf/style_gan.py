@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from duotone.methods.padpaf.generator import Design, StyledGenerator
+from duotone.methods.padpaf.generator import Artist, Design, Generator, StyledGenerator
+from duotone.methods.padpaf.residual import ResidualGenerator, residual_features
 from duotone.networks.shapes import image_shape
 from duotone.types import DataInfo
 
@@ -65,13 +67,18 @@ class Discriminator(nn.Module):
     Args:
         shape: Channels, height and width of the images.
         labels: How many labels an image can be said to have; 0 for none.
-        width: Channels at half of the size; there are twice as many features.
+        width: Channels at half of the size; there are twice as many features. Of residual blocks
+            as many.
+        residual: Whether layers are residual blocks, as published.
     """
 
-    def __init__(self, shape: tuple[int, int, int], labels: int = 0, width: int = 24) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], labels: int = 0, width: int = 24, residual: bool = False
+    ) -> None:
         super().__init__()
-        channels = 2 * width
-        self.layers = feature_layers(shape, width, spectral_norm)
+        channels = width if residual else 2 * width
+        layers = residual_features if residual else feature_layers
+        self.layers = layers(shape, width, spectral_norm)
         self.score = spectral_norm(nn.Linear(channels, 1))
         self.labels = nn.Embedding(labels, channels) if labels else None
         if self.labels is not None:
@@ -108,16 +115,28 @@ class ContentStyleGAN(StyledGenerator):
         style: Dimensions of the style latent.
         design: Whether the generator has a lens.
         conditional: Whether pictures can be asked for by their label.
+        width: Channels of residual blocks, of which generator and discriminators then are made.
     """
 
     def __init__(
-        self, data: DataInfo, content: int, style: int, design: Design, conditional: bool
+        self,
+        data: DataInfo,
+        content: int,
+        style: int,
+        design: Design,
+        conditional: bool,
+        width: int | None = None,
     ) -> None:
         shape = image_shape(data, "style-gan", smallest=_SMALLEST, instead="another method")
         labels = data.outputs if conditional else 0
-        super().__init__(shape, content, style, design, labels)
-        self.content = Discriminator(shape, labels)
-        self.style = Discriminator(shape)
+        make: Callable[[], Artist] = partial(Generator, shape, content, style, labels, design)
+        judge: Callable[..., Discriminator] = Discriminator
+        if width is not None:
+            make = partial(ResidualGenerator, shape, content, style, labels, width)
+            judge = partial(Discriminator, width=width, residual=True)
+        super().__init__(make, content, style)
+        self.content = judge(shape, labels)
+        self.style = judge(shape)
         # Features vary little around their means, too little for a head to learn from in time.
         self.scale = nn.BatchNorm1d(self.content.features, affine=False)
         self.head = nn.Linear(self.content.features, data.outputs)

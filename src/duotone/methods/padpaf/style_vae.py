@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from duotone.methods.padpaf.generator import Design, StyledGenerator
+from duotone.methods.padpaf.generator import Design, Generator, StyledGenerator
 from duotone.methods.padpaf.style_gan import feature_layers, projector
 from duotone.networks.gaussian import Gaussian
 from duotone.networks.shapes import image_shape
@@ -56,7 +58,8 @@ class ContentStyleVAE(StyledGenerator):
         shape = image_shape(data, "style-vae", smallest=_SMALLEST, instead="another method")
         # A mean is shorter than a draw around it: by its direction alone, an image would be
         # decoded in a stronger style than it was trained to have.
-        super().__init__(shape, content, style, design, has_length=True)
+        make = partial(Generator, shape, content, style, 0, design)
+        super().__init__(make, content, style, has_length=True)
         self.content = LatentEncoder(shape, content)
         self.style = LatentEncoder(shape, style)
         self.head = nn.Linear(content, data.outputs)

@@ -1,0 +1,296 @@
+// A map of many dots on a canvas: pan, zoom, point at one, select a region; by keyboard, too.
+// Dots are stamped from small pictures made once per colour and symbol, so ten thousand stay smooth.
+
+import { el } from "./dom.js";
+import { ink, onTheme } from "./theme.js";
+
+const SYMBOLS = ["circle", "square", "diamond", "triangle", "cross"];
+const MARGIN = 34;
+
+function outline(pen, symbol, radius) {
+  pen.beginPath();
+  if (symbol === "circle") pen.arc(0, 0, radius, 0, 2 * Math.PI);
+  else if (symbol === "square") pen.rect(-radius * 0.85, -radius * 0.85, radius * 1.7, radius * 1.7);
+  else if (symbol === "diamond") pen.moveTo(0, -radius * 1.2), pen.lineTo(radius * 1.2, 0), pen.lineTo(0, radius * 1.2), pen.lineTo(-radius * 1.2, 0);
+  else if (symbol === "triangle") pen.moveTo(0, -radius * 1.15), pen.lineTo(radius * 1.1, radius * 0.85), pen.lineTo(-radius * 1.1, radius * 0.85);
+  else {
+    const arm = radius * 0.38;
+    pen.rect(-arm, -radius, 2 * arm, 2 * radius);
+    pen.rect(-radius, -arm, 2 * radius, 2 * arm);
+  }
+  pen.closePath();
+}
+
+function stamp(colour, symbol, isOpen, radius, ratio) {
+  const size = Math.ceil((2 * radius + 5) * ratio);
+  const made = el("canvas", { width: size, height: size });
+  const pen = made.getContext("2d");
+  pen.translate(size / 2, size / 2);
+  pen.scale(ratio, ratio);
+  outline(pen, symbol, radius);
+  pen.fillStyle = pen.strokeStyle = colour;
+  pen.lineWidth = 1.6;
+  if (isOpen) pen.stroke();
+  else pen.fill();
+  return made;
+}
+
+export const markOf = (place, series) => ({ colour: series[place % series.length], symbol: SYMBOLS[place % SYMBOLS.length] });
+
+// A small mark for a legend, the same as on the map.
+export function legendMark(mark) {
+  const ratio = devicePixelRatio || 1;
+  const made = stamp(mark.colour, mark.symbol, mark.isOpen, 5, ratio);
+  made.className = "mark";
+  made.style.width = `${made.width / ratio}px`;
+  made.setAttribute("aria-hidden", "true");
+  return made;
+}
+
+export class Scatter {
+  // options: {label, height, radius, onpick(place), onselect(places), onview(places), words(place)}
+  constructor(options, signal) {
+    this.options = { height: 420, radius: 4, ...options };
+    this.points = [];
+    this.pictures = new Map();
+    this.chosen = new Set();
+    this.mode = "move";
+    this.hovered = -1;
+    this.canvas = el("canvas", { class: "map", tabindex: "0", role: "img", "aria-label": this.options.label });
+    this.tip = el("div", { class: "tip", hidden: true });
+    this.element = el("div", { class: "map-box", style: { height: `${this.options.height}px` } }, this.canvas, this.tip);
+    this.reset();
+    this._listen(signal);
+    onTheme(() => this.draw(), signal);
+    const sized = new ResizeObserver(() => this._resize());
+    sized.observe(this.element);
+    signal.addEventListener("abort", () => sized.disconnect(), { once: true });
+  }
+
+  // points: [{x, y, mark: {colour, symbol, isOpen}, picture?, name?}]
+  show(points) {
+    this.points = points;
+    const xs = points.map((point) => point.x);
+    const ys = points.map((point) => point.y);
+    const [left, right] = [Math.min(...xs), Math.max(...xs)];
+    const [low, high] = [Math.min(...ys), Math.max(...ys)];
+    this.bounds = { left, low, width: right - left || 1, height: high - low || 1 };
+    if (right === left) this.bounds.left -= 0.5;
+    if (high === low) this.bounds.low -= 0.5;
+    this.stamps = new Map();
+    this.draw();
+  }
+
+  reset() {
+    this.zoom = 1;
+    this.shift = { x: 0, y: 0 };
+  }
+
+  choose(places) {
+    this.chosen = new Set(places);
+    this.draw();
+  }
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = null;
+      this._paint();
+    });
+  }
+
+  _resize() {
+    const ratio = devicePixelRatio || 1;
+    this.width = this.element.clientWidth;
+    this.height = this.element.clientHeight;
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.ratio = ratio;
+    this.stamps = new Map();
+    this.draw();
+  }
+
+  _place(point) {
+    const { left, low, width, height } = this.bounds;
+    const x = MARGIN + ((point.x - left) / width) * (this.width - 2 * MARGIN);
+    const y = this.height - MARGIN - ((point.y - low) / height) * (this.height - 2 * MARGIN);
+    return [(x - this.width / 2) * this.zoom + this.width / 2 + this.shift.x, (y - this.height / 2) * this.zoom + this.height / 2 + this.shift.y];
+  }
+
+  _stamp(mark) {
+    const key = `${mark.colour} ${mark.symbol} ${mark.isOpen}`;
+    if (!this.stamps.has(key)) this.stamps.set(key, stamp(mark.colour, mark.symbol, mark.isOpen, this.options.radius, this.ratio));
+    return this.stamps.get(key);
+  }
+
+  _paint() {
+    if (!this.width || !this.points.length) return;
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    const seen = [];
+    const anyChosen = this.chosen.size > 0;
+    this.points.forEach((point, place) => {
+      const [x, y] = this._place(point);
+      if (x < -30 || y < -30 || x > this.width + 30 || y > this.height + 30) return;
+      seen.push(place);
+      pen.globalAlpha = anyChosen && !this.chosen.has(place) ? 0.18 : this.points.length > 300 ? 0.75 : 1;
+      const picture = point.picture ?? this.pictures.get(place);
+      if (picture?.complete && picture.naturalWidth) this._picture(pen, point, picture, x, y, place);
+      else {
+        const made = this._stamp(point.mark);
+        pen.drawImage(made, Math.round(x * this.ratio - made.width / 2), Math.round(y * this.ratio - made.height / 2));
+      }
+    });
+    pen.globalAlpha = 1;
+    this._names(pen, seen);
+    this._box(pen);
+    this.seen = seen;
+    clearTimeout(this.told);
+    this.told = setTimeout(() => this.options.onview?.(seen), 250);
+  }
+
+  _picture(pen, point, picture, x, y, place) {
+    const size = (this.options.pictureSize ?? 40) * (place === this.hovered ? 1.25 : 1) * this.ratio;
+    const [left, top] = [x * this.ratio - size / 2, y * this.ratio - size / 2];
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(picture, left, top, size, size);
+    pen.lineWidth = 2.5 * this.ratio;
+    pen.strokeStyle = point.mark.colour;
+    pen.setLineDash(point.mark.isOpen ? [4 * this.ratio, 3 * this.ratio] : []);
+    pen.strokeRect(left, top, size, size);
+    pen.setLineDash([]);
+  }
+
+  _names(pen, seen) {
+    if (!this.options.names || seen.length > 80) return;
+    pen.font = `${12 * this.ratio}px system-ui, sans-serif`;
+    pen.textAlign = "center";
+    pen.fillStyle = ink("text");
+    pen.strokeStyle = ink("paper");
+    pen.lineWidth = 3 * this.ratio;
+    for (const place of seen) {
+      const point = this.points[place];
+      const [x, y] = this._place(point);
+      const below = (point.picture ? 36 : this.options.radius + 14) * this.ratio;
+      pen.strokeText(point.name, x * this.ratio, y * this.ratio + below);
+      pen.fillText(point.name, x * this.ratio, y * this.ratio + below);
+    }
+  }
+
+  _box(pen) {
+    if (!this.box) return;
+    const [a, b, c, d] = [this.box.x0, this.box.y0, this.box.x1 - this.box.x0, this.box.y1 - this.box.y0].map((v) => v * this.ratio);
+    pen.fillStyle = ink("focus");
+    pen.globalAlpha = 0.12;
+    pen.fillRect(a, b, c, d);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = ink("focus");
+    pen.lineWidth = this.ratio;
+    pen.strokeRect(a, b, c, d);
+  }
+
+  _nearest(x, y) {
+    let best = -1;
+    let least = 24 ** 2;
+    for (const place of this.seen ?? []) {
+      const [px, py] = this._place(this.points[place]);
+      const apart = (px - x) ** 2 + (py - y) ** 2;
+      if (apart < least) [best, least] = [place, apart];
+    }
+    return best;
+  }
+
+  _listen(signal) {
+    const { canvas } = this;
+    let from = null;
+    const at = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    const on = (name, act, more) => canvas.addEventListener(name, act, { signal, ...more });
+    on("pointerdown", (event) => {
+      const [x, y] = at(event);
+      from = { x, y, shift: { ...this.shift }, moved: false, selects: this.mode === "select" || event.shiftKey };
+      canvas.setPointerCapture(event.pointerId);
+    });
+    on("pointermove", (event) => {
+      const [x, y] = at(event);
+      if (!from) return this._hover(x, y);
+      from.moved ||= Math.hypot(x - from.x, y - from.y) > 4;
+      if (!from.moved) return;
+      this._hover(-99, -99);
+      if (from.selects) this.box = { x0: from.x, y0: from.y, x1: x, y1: y };
+      else this.shift = { x: from.shift.x + x - from.x, y: from.shift.y + y - from.y };
+      this.draw();
+    });
+    on("pointerup", (event) => {
+      const [x, y] = at(event);
+      if (from && !from.moved) {
+        const place = this._nearest(x, y);
+        if (place >= 0) this.options.onpick?.(place);
+        else if (this.chosen.size) this.options.onselect?.([]);
+      } else if (this.box) this._select(this.box);
+      from = this.box = null;
+      this.draw();
+    });
+    on("pointerleave", () => this._hover(-99, -99));
+    on("wheel", (event) => {
+      event.preventDefault();
+      this._zoomAt(Math.exp(-event.deltaY * 0.0015), ...at(event));
+    }, { passive: false });
+    on("dblclick", () => { this.reset(); this.draw(); });
+    on("keydown", (event) => this._key(event));
+  }
+
+  _zoomAt(factor, x, y) {
+    const next = Math.min(200, Math.max(0.5, this.zoom * factor));
+    const real = next / this.zoom;
+    this.shift = {
+      x: (this.shift.x + this.width / 2 - x) * real + x - this.width / 2,
+      y: (this.shift.y + this.height / 2 - y) * real + y - this.height / 2,
+    };
+    this.zoom = next;
+    this.draw();
+  }
+
+  _key(event) {
+    const step = 60;
+    const moves = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    if (moves[event.key]) {
+      const [x, y] = moves[event.key];
+      this.shift = { x: this.shift.x + x, y: this.shift.y + y };
+    } else if (event.key === "+" || event.key === "=") return this._zoomAt(1.4, this.width / 2, this.height / 2);
+    else if (event.key === "-") return this._zoomAt(1 / 1.4, this.width / 2, this.height / 2);
+    else if (event.key === "0") this.reset();
+    else if (event.key === "Enter") return this._select({ x0: 0, y0: 0, x1: this.width, y1: this.height });
+    else return;
+    event.preventDefault();
+    this.draw();
+  }
+
+  _select({ x0, y0, x1, y1 }) {
+    const inside = (value, a, b) => value >= Math.min(a, b) && value <= Math.max(a, b);
+    const places = [];
+    this.points.forEach((point, place) => {
+      const [x, y] = this._place(point);
+      if (inside(x, x0, x1) && inside(y, y0, y1)) places.push(place);
+    });
+    this.options.onselect?.(places);
+  }
+
+  _hover(x, y) {
+    const place = this._nearest(x, y);
+    if (place === this.hovered) return;
+    this.hovered = place;
+    this.canvas.style.cursor = place >= 0 ? "pointer" : this.mode === "select" ? "crosshair" : "grab";
+    this.tip.hidden = place < 0;
+    if (place >= 0) {
+      const [px, py] = this._place(this.points[place]);
+      this.tip.replaceChildren(this.options.words(place));
+      this.tip.style.left = `${Math.min(px + 12, this.width - 180)}px`;
+      this.tip.style.top = `${py + 14}px`;
+    }
+    if (this.points.length < 300) this.draw();
+  }
+}

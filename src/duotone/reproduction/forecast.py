@@ -1,0 +1,60 @@
+"""How long a study will take, before it starts: a few steps of every entry are timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from duotone.federation.backends.processes import available_cores
+from duotone.federation.backends.serial import one_thread
+from duotone.federation.engine import before_first_round
+from duotone.runs import Plan
+from duotone.runs.study import is_finished
+from duotone.runs.study_plan import StudyPlan
+
+STEPS = 3
+"""Batches that are timed."""
+
+
+def seconds_of(plan: Plan) -> float:
+    """Return about how long the training of a run takes on this machine, all cores used.
+
+    One client's update is timed on a few batches. Evaluations, measures at the end and what else
+    the machine does come on top.
+    """
+    config, population, method = plan.config, plan.population, plan.method
+    info = before_first_round(
+        population, rounds=config.rounds_made, sampled=config.sampled, seed=config.seed
+    )
+    info = replace(info, round=1)
+    members = population.partition.members
+    data = population.data(members[0])
+    count = min(len(data), STEPS * method.config.batch_size)
+    few = replace(data, x=data.x[:count], y=None if data.y is None else data.y[:count])
+    with one_thread():
+        server = method.start(info)
+        state = method.first_state(server, info)
+        spent = min(_timed(lambda: method.client_update(server, state, few, info)) for _ in "ab")
+    sizes = [len(population.rows(client)) for client in members]
+    samples = sum(sizes) / len(sizes) * (config.sampled or len(members)) * config.rounds_made
+    return spent / count * samples / min(available_cores(), config.sampled or len(members))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def seconds_left(plan: StudyPlan) -> float:
+    """Return about how long the runs of a study that are not finished will train."""
+    total = 0.0
+    for entry in plan.entries:
+        choice = entry.choices[0]
+        seeds = [
+            seed for seed in plan.config.seeds if not is_finished(plan.place(entry, choice, seed))
+        ]
+        if seeds:
+            total += len(seeds) * seconds_of(plan.plan(choice, seeds[0]))
+    return total
