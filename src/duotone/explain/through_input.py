@@ -27,8 +27,8 @@ from duotone.explain.witnesses import Federation
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.measures.decomposition import FloatArray
-from duotone.methods.concepts.alignment import discriminants, orthonormal, rank_at_gap
-from duotone.methods.concepts.chance import LEVEL, by_chance, chance_level
+from duotone.methods.concepts.alignment import discriminants, orthonormal
+from duotone.methods.concepts.chance import by_chance, chance_level, rank_at_gap
 from duotone.methods.concepts.hidden import hidden_vectors, layer_after
 from duotone.methods.concepts.moments import moments, pooled
 from duotone.runs.client import Client
@@ -176,11 +176,11 @@ class _Game:
         """Return the directions in which clients' samples differ; ``None`` if that is chance."""
         told = [moments(own) for own in self.hidden.values()]
         scatter = pooled(told)
-        if by_chance(scatter, told, stream(0, "through the input")) > LEVEL:
-            return None
+        chance = by_chance(scatter, told, stream(0, "through the input"))
         values, directions = discriminants(scatter)
         most = min(_MOST_DIRECTIONS, len(told) - 1)
-        return orthonormal(directions[:, : rank_at_gap(values, most, chance_level(told))])
+        rank = rank_at_gap(values, most, chance_level(told), chance)
+        return orthonormal(directions[:, :rank]) if rank else None
 
     def _nearest(self, own: Tensor, basis: Tensor) -> Tensor:
         """Return the vectors that are nearest to the sample's, but for where clients differ."""
