@@ -14,7 +14,8 @@ from duotone.runs.compare import compare_entries, runs_below
 from duotone.runs.pooled import choose_reference, identity, pool, pooled_scores
 from duotone.runs.result_tables import PlainTable, comparison_table, curve_table, score_table
 from duotone.runs.study import Study, planned_runs, validation_score
-from duotone.runs.study_plan import plan_study, slug
+from duotone.runs.study_file import slug
+from duotone.runs.study_plan import plan_study
 
 SETTINGS = {
     "data": "mini-digits",

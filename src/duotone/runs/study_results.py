@@ -12,9 +12,8 @@ from duotone.errors import RunError
 from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
-from duotone.runs.result_files import read_json
 from duotone.runs.published import published_share
-
+from duotone.runs.result_files import read_json
 from duotone.runs.result_tables import curve_points, result_tables, settings_tables
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
 
