@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +219,18 @@ def test_a_large_difference_is_shown():
         found = compare_pairs(*values, "higher")
         shown += verdict(found, found.p, "higher") == "better"
     assert shown >= 48
+
+
+def test_the_page_says_what_was_computed():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for seeds in (3, 5, 10):
+        for count in (1, 4):
+            cells = [f"{smallest_shown(seeds, d, count):.1f}" for d in (0.5, 1.0, 2.0)]
+            assert f"| {seeds} | {count} | {' | '.join(cells)} |" in page
+    rows = json.loads((root / "docs" / "results" / "verdicts.json").read_text())
+    found = {(row["luck"], row["seeds"]): row["false"] for row in rows}
+    assert len(found) == 12
+    for luck in (0, 0.5, 1, 2):
+        cells = [f"{100 * found[luck, seeds]:.1f} %" for seeds in (3, 5, 10)]
+        assert f"| {luck:g} | {' | '.join(cells)} |" in page

@@ -140,7 +140,7 @@ def smallest_shown(seeds: int, deviation: float, comparisons: int = 1) -> float:
     """Return the smallest mean difference that some seeds could show.
 
     It is the one whose p-value is just small enough for the strictest of the corrected comparisons.
-    Half of the studies of a true difference of this size would miss it; see the statistics page.
+    Nearly half of the studies of a true difference of this size would miss it.
 
     >>> round(smallest_shown(3, 1.0), 2)
     2.48
