@@ -40,7 +40,7 @@ def file(folder):
 
 def test_a_study_shows_tables_and_writes_them(cli, folder, file):
     done = cli("study", "two.toml")
-    for word in ("members accuracy %", "Against fedavg", "no difference shown", "study.md"):
+    for word in ("members accuracy %", "Against fedavg", "exploratory", "study.md"):
         assert word in done.stdout
     assert "AUC" not in done.stdout, "a terminal has no room for it"
     assert "members AUC %" in (folder / "runs/two/study.md").read_text(encoding="utf-8")

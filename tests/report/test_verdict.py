@@ -151,7 +151,7 @@ def comparison(name: str, verdict: str, low: float | None) -> dict:
         "reference": "fedavg",
         "score": "member.accuracy",
         "role": "member",
-        "difference": {"mean": 0.031, "low": low, "high": None if low is None else 0.05},
+        "difference": {"mean": 0.031, "low": low, "high": None if low is None else 0.05, "n": 3},
         "corrected_p": 0.01,
         "effect": 1.0,
         "won": 1.0,
@@ -178,15 +178,17 @@ class FakeEntry:
 
 def test_better_is_said_only_where_the_test_says_it():
     assert "x is better than fedavg (+3.1 points" in members_text(comparison("x", "better", 0.01))
-    unclear = members_text(comparison("x", "no difference shown", -0.01))
+    unclear = members_text(comparison("x", "not shown", -0.01))
     assert "no difference is shown" in unclear
     assert "better" not in unclear
     assert "nothing is called better" in members_text(comparison("x", "one seed", None))
+    undeclared = {**comparison("x", "exploratory", 0.01), "corrected_p": None}
+    assert members_text(undeclared).endswith("not declared before the runs, so no verdict.")
 
 
 def test_many_entries_are_sorted_by_what_was_shown():
     names = [comparison(name, "better", 0.01) for name in "xyz"]
-    said = members_text(*names, comparison("w", "no difference shown", -0.01))
+    said = members_text(*names, comparison("w", "not shown", -0.01))
     assert said == (
         "Against fedavg, better: x (+3.1 points), y (+3.1 points), z (+3.1 points); "
         "no difference shown: w (+3.1 points)."

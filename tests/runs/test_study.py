@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 
+import polars as pl
 import pytest
 
 import duotone
@@ -13,7 +14,8 @@ from duotone.runs.compare import compare_entries, runs_below
 from duotone.runs.pooled import choose_reference, identity, pool, pooled_scores
 from duotone.runs.result_tables import PlainTable, comparison_table, curve_table, score_table
 from duotone.runs.study import Study, planned_runs, validation_score
-from duotone.runs.study_plan import plan_study, slug
+from duotone.runs.study_file import slug
+from duotone.runs.study_plan import plan_study
 
 SETTINGS = {
     "data": "mini-digits",
@@ -88,10 +90,61 @@ def test_entries_are_compared_on_the_same_clients(done):
     assert (members["pairs"], newcomers["pairs"]) == (6, 2), "(seed, client), not client"
     means = [entry["scores"]["member.accuracy"]["mean"] for entry in done.results["entries"]]
     assert members["difference"]["mean"] == pytest.approx(means[0] - means[1])
-    assert members["corrected_p"] >= members["p"]
-    assert newcomers["verdict"] == "no difference shown", "two pairs show nothing"
+    assert (members["corrected_p"], members["verdict"]) == (None, "exploratory")
     ranks = done.results["mean_ranks"]["member.accuracy"]
     assert sum(ranks.values()) == pytest.approx(3)
+
+
+def test_only_declared_comparisons_get_a_verdict(done, tmp_path):
+    shutil.copytree(done.path, tmp_path / "s")
+    (tmp_path / "s" / "study.json").unlink()  # as if it had been declared before the runs
+    again = duotone.study(small(title="Two methods", primary={"member": ["local"]}), tmp_path / "s")
+    members, newcomers = again.results["comparisons"]
+    assert members["corrected_p"] == members["p"]
+    assert members["verdict"] in ("better", "worse", "not shown")
+    assert newcomers["verdict"] == "exploratory"
+    # The same entry for both roles: two comparisons, and p counts twice.
+    (tmp_path / "s" / "study.json").unlink()
+    both = {"member": ["local"], "newcomer": ["local"]}
+    twice = duotone.study(small(title="Two methods", primary=both), tmp_path / "s").results
+    p_values = sorted(found["p"] for found in twice["comparisons"])
+    corrected = sorted(found["corrected_p"] for found in twice["comparisons"])
+    assert corrected[0] == pytest.approx(min(1, 2 * p_values[0]))
+
+
+def test_what_is_primary_cannot_be_declared_after_the_results(done, tmp_path):
+    shutil.copytree(done.path, tmp_path / "s")
+    with pytest.raises(duotone.RunError, match="declared primary = nothing before them"):
+        duotone.study(small(title="Two methods", primary={"member": ["local"]}), tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("primary", "words"),
+    [
+        ({"member": ["locl"]}, "'locl', which is not an entry of the study. Did you mean"),
+        ({"member": ["local", "local"]}, "names an entry twice"),
+        ({"member": ["fedavg"]}, "which the others are compared with"),
+    ],
+)
+def test_what_is_declared_must_be_there(primary, words):
+    with pytest.raises(duotone.ConfigError, match=words):
+        plan_study(small(primary=primary))
+
+
+def test_every_value_of_every_client_is_kept(done):
+    for entry in done.results["entries"]:
+        for seed, run in zip(("0", "1"), entry["runs"], strict=True):
+            table = entry["values"]["member"][seed]
+            found = load_run(done.path / run)
+            last = found.metrics.filter(
+                (pl.col("round") == found.summary["rounds"]) & (pl.col("kind") == "member")
+            )
+            for client, value in zip(table["clients"], table["accuracy"], strict=True):
+                rows = last.filter((pl.col("client") == client) & (pl.col("metric") == "accuracy"))
+                assert rows["value"].item() == pytest.approx(value, abs=1e-6)
+            mean = sum(table["accuracy"]) / len(table["accuracy"])
+            whole = found.summary["scores"]["member.accuracy"]["value"]
+            assert mean == pytest.approx(whole, abs=1e-6)
 
 
 def test_the_page_shows_what_the_file_says(done):
@@ -101,7 +154,7 @@ def test_the_page_shows_what_the_file_says(done):
     half = (score["high"] - score["low"]) / 2
     cell = f"{score['mean'] * 100:.1f} ± {half * 100:.1f} ({score['std'] * 100:.1f})"
     assert cell in page
-    for word in ("## Against fedavg", "no difference shown", "newcomers give", "| labels"):
+    for word in ("## Against fedavg", "exploratory", "newcomers give", "| labels"):
         assert word in page
     assert "## Search" not in page
     assert "chosen" not in page

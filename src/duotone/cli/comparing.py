@@ -43,6 +43,10 @@ def study(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and list the runs, train nothing.")
     ] = False,
+    table_only: Annotated[
+        bool,
+        typer.Option("--table", help="FILE is a study.json: print its tables, run nothing."),
+    ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -53,12 +57,18 @@ def study(
       duotone study studies/target-shift.toml --dry-run
 
       duotone study studies/target-shift.toml
+
+      duotone study runs/target-shift/study.json --table
     """
     from duotone.cli.study_progress import StudyDisplay
     from duotone.errors import TrainingError
     from duotone.runs.study import execute_study
     from duotone.runs.study_plan import plan_study
+    from duotone.runs.study_results import read_results_file, study_markdown
 
+    if table_only:
+        show(study_markdown(read_results_file(file)))
+        return
     plan = plan_study(file, out)
     if dry_run:
         _show_runs(plan, as_json, quiet)
@@ -85,6 +95,7 @@ def study(
 
 
 def _show_runs(plan: StudyPlan, as_json: bool, quiet: bool) -> None:
+    from duotone.runs.result_tables import smallest_sentence
     from duotone.runs.study import planned_runs
 
     rows = planned_runs(plan)
@@ -98,6 +109,11 @@ def _show_runs(plan: StudyPlan, as_json: bool, quiet: bool) -> None:
     show(result)
     finished = sum(row["status"] == "finished" for row in rows)
     remark(f"{len(rows)} runs, {finished} of them finished.", quiet)
+    declared = sum(map(len, plan.config.primary.values()))
+    if not declared:
+        remark("No comparison is declared as primary, so none will get a verdict.", quiet)
+    elif len(plan.config.seeds) > 1:
+        remark(smallest_sentence(len(plan.config.seeds), declared), quiet)
 
 
 @app.command()
@@ -120,7 +136,7 @@ def compare(
     """
     from duotone.runs import load_run
     from duotone.runs.compare import compare as compare_runs
-    from duotone.runs.compare import compare_entries, reference_below, runs_below
+    from duotone.runs.compare import compare_entries, declared_below, runs_below
     from duotone.runs.pooled import pool
 
     names = runs_below(runs)
@@ -128,8 +144,8 @@ def compare(
     entries = pool(opened, names)
     has_seeds = any(entry.runs[0].config.seed != entry.runs[-1].config.seed for entry in entries)
     if has_seeds or reference is not None:
-        named = reference or reference_below(runs)
-        results = compare_entries(entries, reference=named, anyway=anyway)
+        named, primary = declared_below(runs, reference)
+        results = compare_entries(entries, reference=named, primary=primary, anyway=anyway)
         if as_json:
             show_json(results)
         else:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 DEMO_STORY = (
     "Five clients hold about 900 real handwritten digits each, and labels for only 15 of them. "
     "Each client draws\nits own mark over its digits (nothing, a wave across, a wave down, an "
-    "ellipse) and has its own mix of digits.\nFour train; one joins when training is over. The last method "
-    "also learns from images without a label,\nand tells digit from mark.\n"
+    "ellipse) and has its own mix of digits.\nFour train; one joins when training is over. The "
+    "last method also learns from images without a label,\nand tells digit from mark.\n"
 )
 _CLASSIFIER: dict[str, Any] = {
     "model": "thesis-cnn-bn",

@@ -1,11 +1,14 @@
 """What several seeds allow to say: means with intervals, paired comparisons, verdicts.
 
-Two methods are compared on the same clients of the same seeds. A client of one name is another
-draw of the partition in every seed, so a pair is a (seed, client). Two questions are asked apart:
-does the difference of the means hold over seeds (a Student-t interval over the seeds' mean
-differences), and does it hold over clients (Wilcoxon's signed-rank test over the pairs). Clients
-of one seed share a training run and are not independent, so the test alone would promise too
-much; a method is called better only where both agree.
+**The seed is the unit.** Two methods are compared on the same clients of the same seeds. Clients of
+one seed share a partition, a first model and a training run, so they are not independent, however
+many there are: only seeds are. A seed has one number, the mean difference over its clients; whether
+the difference holds is asked of these numbers alone, by a t-test. Clients say how a difference is
+spread (who wins, how often), never whether it is there.
+
+**Verdicts are for what was declared.** Of many comparisons some come out by chance. Only those that
+were declared before the runs get a verdict, and their p-values are corrected for their number. All
+others are exploratory: they are shown with their interval and get none.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ SIGNIFICANCE = 0.05
 SeedClient: TypeAlias = tuple[int, str]
 """A seed and a client."""
 
-Verdict: TypeAlias = Literal["better", "worse", "no difference shown", "one seed"]
+Verdict: TypeAlias = Literal["better", "worse", "not shown", "one seed", "exploratory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class Comparison:
 
     Attributes:
         difference: First minus second: mean over seeds of the seeds' mean differences.
-        p: Two-sided p-value of Wilcoxon's signed-rank test over pairs, uncorrected.
+        p: Two-sided p-value of a t-test over the seeds' mean differences, uncorrected; none with
+            a single seed.
         effect: Matched-pairs rank-biserial correlation, -1 to 1; 1: the first is better always.
         won: Share of pairs in which the first is better.
         tied: Share of pairs in which both are equal.
@@ -82,7 +86,7 @@ class Comparison:
     """
 
     difference: Estimate
-    p: float
+    p: float | None
     effect: float
     won: float
     tied: float
@@ -112,7 +116,7 @@ def compare_pairs(
     gains = differences if direction == "higher" else -differences
     return Comparison(
         difference=estimate(means),
-        p=_signed_rank_p(gains),
+        p=_paired_p(means),
         effect=rank_biserial(gains),
         won=float((gains > 0).mean()),
         tied=float((gains == 0).mean()),
@@ -120,9 +124,34 @@ def compare_pairs(
     )
 
 
-def _signed_rank_p(differences: NDArray[np.float64]) -> float:
-    unequal = differences[differences != 0]
-    return float(stats.wilcoxon(unequal).pvalue) if len(unequal) else 1.0
+def _paired_p(means: Sequence[float]) -> float | None:
+    """Return how easily chance makes seeds differ so much, if they do not differ at all."""
+    n = len(means)
+    if n == 1:
+        return None
+    mean = math.fsum(means) / n
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in means) / (n - 1))
+    if deviation < 1e-12:  # all seeds differ by the same amount, if by any
+        return 1.0 if abs(mean) < 1e-12 else 0.0
+    return float(2 * stats.t.sf(abs(mean) / deviation * math.sqrt(n), n - 1))
+
+
+def smallest_shown(seeds: int, deviation: float, comparisons: int = 1) -> float:
+    """Return the smallest mean difference that some seeds could show.
+
+    It is the one whose p-value is just small enough for the strictest of the corrected comparisons.
+    Nearly half of the studies of a true difference of this size would miss it.
+
+    >>> round(smallest_shown(3, 1.0), 2)
+    2.48
+
+    Args:
+        seeds: How many there are, at least two.
+        deviation: Standard deviation of the seeds' mean differences.
+        comparisons: How many are declared.
+    """
+    quantile = float(stats.t.ppf(1 - SIGNIFICANCE / (2 * max(1, comparisons)), seeds - 1))
+    return quantile * deviation / math.sqrt(seeds)
 
 
 def rank_biserial(differences: NDArray[np.float64]) -> float:
@@ -155,22 +184,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def verdict(comparison: Comparison, corrected_p: float, direction: Direction) -> Verdict:
+def verdict(comparison: Comparison, corrected_p: float | None, direction: Direction) -> Verdict:
     """Say what a comparison shows: nothing is called better inside its noise.
 
     Args:
         comparison: First against second.
-        corrected_p: Its p-value, corrected for all that was compared.
+        corrected_p: Its p-value, corrected for all that was declared; ``None`` if it was not, or if
+            there is a single seed.
         direction: Which way is better.
     """
-    low, high = comparison.difference.low, comparison.difference.high
-    if low is None or high is None:
+    if comparison.p is None:
         return "one seed"
+    if corrected_p is None:
+        return "exploratory"
+    if corrected_p >= SIGNIFICANCE:
+        return "not shown"
     gain = comparison.difference.mean if direction == "higher" else -comparison.difference.mean
-    holds_over_seeds = low > 0 or high < 0
-    agrees = gain * comparison.effect > 0
-    if not (holds_over_seeds and agrees and corrected_p < SIGNIFICANCE):
-        return "no difference shown"
     return "better" if gain > 0 else "worse"
 
 

@@ -17,7 +17,7 @@ from duotone.report.page import Page, render
 from duotone.report.record import check_finished, read_record
 from duotone.report.sections import run_page
 from duotone.runs import Run, load_run
-from duotone.runs.compare import compare_entries, reference_below, runs_below
+from duotone.runs.compare import compare_entries, declared_below, runs_below
 from duotone.runs.pooled import pool
 
 __all__ = ["write_report"]
@@ -54,9 +54,7 @@ def write_report(
     opened = [load_run(path) for path in names]
     for run in opened:
         check_finished(run)
-    if len(opened) > 1:
-        reference = reference or reference_below(paths)
-    page = _page(opened, names, reference, anyway)
+    page = _page(opened, names, paths, reference, anyway)
     file = Path(out) if out is not None else _default_place(opened, paths)
     if file.is_dir():
         raise ConfigError(f"{file} is a folder; name a file: --out {file / NAME}")
@@ -66,7 +64,13 @@ def write_report(
     return file
 
 
-def _page(opened: list[Run], names: dict[Path, str], reference: str | None, anyway: bool) -> Page:
+def _page(
+    opened: list[Run],
+    names: dict[Path, str],
+    paths: Sequence[Path],
+    reference: str | None,
+    anyway: bool,
+) -> Page:
     if len(opened) == 1:
         if reference is not None:
             raise ConfigError(
@@ -74,7 +78,9 @@ def _page(opened: list[Run], names: dict[Path, str], reference: str | None, anyw
             )
         return run_page(read_record(opened[0]))
     entries = pool(opened, names)
-    return compared_page(entries, compare_entries(entries, reference=reference, anyway=anyway))
+    named, primary = declared_below(paths, reference)
+    results = compare_entries(entries, reference=named, primary=primary, anyway=anyway)
+    return compared_page(entries, results)
 
 
 def _default_place(opened: Sequence[Run], paths: Sequence[Path]) -> Path:

@@ -128,6 +128,15 @@ def score_section(results: Mapping[str, Any], difference: str) -> Section:
     return Section("scores", "Scores", intro, blocks, _sentences(results))
 
 
+_OUTCOMES = {
+    "better": "better",
+    "worse": "worse",
+    "not shown": "no difference shown",
+    "exploratory": "not declared before the runs, so nothing is called better",
+    "one seed": "one seed, so nothing is called better",
+}
+
+
 def _sentences(results: Mapping[str, Any]) -> list[Sentence]:
     """Return the comparison in a sentence for members and one for newcomers."""
     metric = str(results["headline"])
@@ -155,14 +164,13 @@ def _comparisons_text(comparisons: Sequence[Mapping[str, Any]], metric: str) -> 
     if len(comparisons) <= 3:
         return " ".join(_comparison_text(found, metric) for found in comparisons)
     clauses = []
-    for outcome in ("better", "worse", "no difference shown", "one seed"):
+    for outcome in _OUTCOMES:
         names = [
             f"{found['entry']} ({_gap(found, metric)})"
             for found in comparisons
             if found["verdict"] == outcome
         ]
-        words = "one seed, so nothing is called better" if outcome == "one seed" else outcome
-        clauses += [f"{words}: {', '.join(names)}"] if names else []
+        clauses += [f"{_OUTCOMES[outcome]}: {', '.join(names)}"] if names else []
     return f"Against {comparisons[0]['reference']}, {'; '.join(clauses)}."
 
 
@@ -178,7 +186,10 @@ def _comparison_text(found: Mapping[str, Any], metric: str) -> str:
     if difference["low"] is None:
         return f"{name} − {reference}: {gap}, on one seed, so nothing is called better."
     ends = " to ".join(number_text(difference[end], metric) for end in ("low", "high"))
-    span = f"{gap}, 95 % interval {ends}, p = {found['corrected_p']:.2g}"
+    span = f"{gap}, 95 % interval {ends}"
+    if found["corrected_p"] is None:
+        return f"{name} − {reference}: {span}; not declared before the runs, so no verdict."
+    span += f", p = {found['corrected_p']:.2g}"
     if found["verdict"] in ("better", "worse"):
         return f"{name} is {found['verdict']} than {reference} ({span})."
     return f"Between {name} and {reference} no difference is shown ({span})."

@@ -11,7 +11,7 @@ import polars as pl
 
 from duotone.errors import RunError
 from duotone.runs import Run, list_runs, load_run
-from duotone.runs.pooled import Entry, pooled_results, refuse_unequal
+from duotone.runs.pooled import Entry, Primary, pooled_results, refuse_unequal
 from duotone.runs.study_results import read_results
 
 
@@ -48,7 +48,11 @@ def compare(runs: Sequence[Run | str | Path], *, anyway: bool = False) -> pl.Dat
 
 
 def compare_entries(
-    entries: Sequence[Entry], *, reference: str | None = None, anyway: bool = False
+    entries: Sequence[Entry],
+    *,
+    reference: str | None = None,
+    primary: Primary | None = None,
+    anyway: bool = False,
 ) -> dict[str, Any]:
     """Return the scores of entries over their seeds, and the paired comparison with one of them.
 
@@ -56,6 +60,7 @@ def compare_entries(
         entries: Runs by entry, as :func:`duotone.runs.pooled.pool` makes them.
         reference: The entry the others are compared with, if one was named; else fedavg if it is
             there, else the first.
+        primary: The comparisons that a study declared before its runs; others get no verdict.
         anyway: Show even what was not made from the same data and partition; such entries have
             no clients in common, so nothing is tested.
 
@@ -71,7 +76,7 @@ def compare_entries(
         if not anyway:
             raise
         pairs = False
-    results = pooled_results(entries, reference)
+    results = pooled_results(entries, reference, primary)
     return results if pairs else {**results, "comparisons": [], "mean_ranks": {}}
 
 
@@ -92,6 +97,23 @@ def reference_below(paths: Sequence[Path]) -> str | None:
     entries = [entry for results in studies for entry in results["entries"]]
     has_runs = {entry["name"] for entry in entries if entry["runs"]}
     return found.pop() if len(found) == 1 and found <= has_runs else None
+
+
+def declared_below(paths: Sequence[Path], named: str | None) -> tuple[str | None, Primary | None]:
+    """Return the reference, and what was declared before the runs, if the paths are one study.
+
+    What was declared are comparisons with the study's own reference: with another one that the user
+    names, nothing was.
+
+    Args:
+        paths: Folders of runs and studies.
+        named: The reference that the user names, if any.
+    """
+    reference = named or reference_below(paths)
+    if len(paths) != 1 or not (paths[0] / "study.json").exists():
+        return reference, None
+    results = read_results(paths[0])
+    return reference, results.get("primary") if reference == results["reference"] else None
 
 
 def runs_below(paths: Sequence[Path]) -> dict[Path, str]:

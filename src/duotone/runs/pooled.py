@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -35,6 +35,8 @@ from duotone.types import ROLES, Role
 
 _FACTS = ("unit", "measure", "question", "part", "variant", "role")
 """What a score says of itself, seed by seed the same."""
+Primary: TypeAlias = Mapping[Role, Sequence[str]]
+"""Entries whose comparison with the reference was declared before the runs, by role."""
 NOT_IN_RESULTS = ("seed", "backend", "workers", "device")
 """Settings that make no other entry: the seed, and how a result is computed."""
 
@@ -136,13 +138,16 @@ def choose_reference(names: Sequence[str], named: str | None) -> str:
     return named or ("fedavg" if "fedavg" in names else names[0])
 
 
-def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str, Any]:
+def pooled_results(
+    entries: Sequence[Entry], reference: str | None, primary: Primary | None = None
+) -> dict[str, Any]:
     """Return the scores of entries over their seeds, and their comparison with one of them.
 
     Args:
         entries: What to compare; all on the same data and partition.
         reference: The name of the entry the others are compared with, if one was named; see
             :func:`choose_reference`.
+        primary: The comparisons that were declared before the runs; others get no verdict.
 
     Raises:
         ConfigError: No entry is called like the reference.
@@ -154,7 +159,8 @@ def pooled_results(entries: Sequence[Entry], reference: str | None) -> dict[str,
         "headline": metric,
         "reference": reference,
         "entries": [_entry_results(entry) for entry in entries],
-        "comparisons": _comparisons(with_runs, reference, metric) if metric else [],
+        "primary": {role: list(names) for role, names in (primary or {}).items()},
+        "comparisons": _comparisons(with_runs, reference, metric, primary or {}) if metric else [],
         "mean_ranks": {
             f"{role}.{metric}": mean_ranks(_values(with_runs, role, metric), DIRECTIONS[metric])
             for role in ROLES
@@ -169,8 +175,28 @@ def _entry_results(entry: Entry) -> dict[str, Any]:
         "seeds": [run.config.seed for run in entry.runs],
         "newcomer_rule": entry.runs[0].summary["newcomer_rule"] if entry.runs else None,
         "scores": pooled_scores([run.summary["scores"] for run in entry.runs]),
+        "values": {role: found for role in ROLES if (found := _every_value(entry, role))},
         "seconds": sum(run.folder.facts()["seconds"] for run in entry.runs),
     }
+
+
+def _every_value(entry: Entry, role: Role) -> dict[str, dict[str, list[Any]]]:
+    """Return each metric of each client in the last round, by seed: clients in their order."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for run in entry.runs:
+        last = run.metrics.filter(
+            (pl.col("round") == run.summary["rounds"])
+            & (pl.col("kind") == role)
+            & (pl.col("part") == "both")
+            & (pl.col("client") != "")  # what concerns all clients has a score of its own
+        )
+        table = last.pivot("metric", index="client", values="value").sort("client")
+        if table.height:
+            found[str(run.config.seed)] = {
+                "clients": table["client"].to_list(),
+                **{name: table[name].round(6).to_list() for name in table.columns[1:]},
+            }
+    return found
 
 
 def pooled_scores(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
@@ -208,8 +234,10 @@ def _values(entries: Sequence[Entry], role: str, metric: str) -> dict[str, dict[
     return values
 
 
-def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[dict[str, Any]]:
-    """Compare each entry with the reference; p is corrected for all that is compared here."""
+def _comparisons(
+    entries: Sequence[Entry], reference: str, metric: str, primary: Primary
+) -> list[dict[str, Any]]:
+    """Compare each entry with the reference; p is corrected for all that was declared."""
     direction = DIRECTIONS[metric]
     found: list[tuple[str, Role, Comparison]] = []
     for role in ROLES:
@@ -219,7 +247,17 @@ def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[
                 comparison = compare_pairs(own, values.get(reference, {}), direction)
                 if comparison is not None:
                     found.append((name, role, comparison))
-    corrected = holm([comparison.p for _, _, comparison in found])
+    # What was declared counts even if its runs are not there yet: no p gets smaller later.
+    missing = sum(len(names) for names in primary.values()) - sum(
+        name in primary.get(role, ()) for name, role, _ in found
+    )
+    declared = [
+        place
+        for place, (name, role, comparison) in enumerate(found)
+        if comparison.p is not None and name in primary.get(role, ())
+    ]
+    p_values = [found[place][2].p or 0.0 for place in declared]
+    corrected = dict(zip(declared, holm([*p_values, *[1.0] * missing]), strict=False))
     return [
         {
             "entry": name,
@@ -228,10 +266,10 @@ def _comparisons(entries: Sequence[Entry], reference: str, metric: str) -> list[
             "role": role,
             "metric": metric,
             **asdict(comparison),
-            "corrected_p": p,
-            "verdict": verdict(comparison, p, direction),
+            "corrected_p": corrected.get(place),
+            "verdict": verdict(comparison, corrected.get(place), direction),
         }
-        for (name, role, comparison), p in zip(found, corrected, strict=True)
+        for place, (name, role, comparison) in enumerate(found)
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from duotone.measures.metrics import number_text
 from duotone.measures.panels import NOTHING, PlainTable
+from duotone.measures.statistics import smallest_shown
 from duotone.runs.published import share_text
 from duotone.types import ROLES
 from duotone.words import RULES
@@ -106,7 +107,7 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
                 NOTHING
                 if ends[0] is None
                 else " to ".join(number_text(end, metric) for end in ends),
-                f"{found['corrected_p']:.2g}",
+                NOTHING if found["corrected_p"] is None else f"{found['corrected_p']:.2g}",
                 *([] if brief else _effect_cells(found)),
                 found["verdict"],
             )
@@ -129,10 +130,37 @@ def comparison_table(results: Mapping[str, Any], *, brief: bool = False) -> Plai
             "verdict",
         ),
         tuple(rows),
-        "The interval is over seeds, p over pairs of (seed, client)"
-        + ("" if brief else ", like the effect (rank-biserial, 1 = always better)")
-        + ". Better or worse is said only if the interval excludes 0 and the corrected p is below "
-        "0.05." + (f" Mean rank, 1 is best: {ranks}." if ranks else ""),
+        "A seed is one observation: interval and p are over seeds."
+        + ("" if brief else " Effect (rank-biserial, 1 = always better) and shares are over pairs")
+        + ("" if brief else " of (seed, client); they describe and test nothing.")
+        + " Better or worse is said only of comparisons that were declared before the runs, if p, "
+        "corrected for all of them, is below 0.05."
+        + smallest_text(results)
+        + (f" Mean rank, 1 is best: {ranks}." if ranks else ""),
+    )
+
+
+def smallest_text(results: Mapping[str, Any]) -> str:
+    """Say which differences of accuracy could be shown at all; nothing for one seed."""
+    seeds = min((found["difference"]["n"] for found in results["comparisons"]), default=1)
+    if seeds < 2 or results["headline"] != "accuracy":
+        return ""
+    declared = sum(map(len, results.get("primary", {}).values()))
+    return " " + smallest_sentence(seeds, declared)
+
+
+def smallest_sentence(seeds: int, declared: int) -> str:
+    """Say which difference some seeds could show, in points.
+
+    >>> smallest_sentence(3, 1)
+    'With 3 seeds the smallest difference that can be shown is 1.2, 2.5 or 5.0 points if seeds \
+stray by 0.5, 1 or 2 points.'
+    """
+    sizes = [smallest_shown(seeds, deviation, declared) for deviation in (0.5, 1.0, 2.0)]
+    told = "{:.1f}, {:.1f} or {:.1f}".format(*sizes)
+    return (
+        f"With {seeds} seeds the smallest difference that can be shown is {told} points if seeds "
+        "stray by 0.5, 1 or 2 points."
     )
 
 

@@ -6,6 +6,9 @@ A file names what differs, and once what is shared::
     seeds = [0, 1, 2]
     methods = ["local", "fedavg"]
 
+    [primary]                      # declared before anything is run
+    member = ["local"]
+
     [settings]
     data = "mnist"
     rounds = 20
@@ -25,14 +28,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from duotone.config import (
-    NAME_OF_TABLE,
     RunConfig,
-    Settings,
     flat,
     merged,
     placed,
@@ -42,32 +41,11 @@ from duotone.config import (
 from duotone.data import lasting_name, load_dataset
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError, RunError
-from duotone.registry import did_you_mean
 from duotone.runs import Plan, RunFolder, plan_run, with_tables
 from duotone.runs.pooled import choose_reference, differing, identity
+from duotone.runs.result_files import read_json
 from duotone.runs.result_tables import choice_text
-
-SAME_FOR_ALL = ("data", "style", "partition")
-"""What entries must have in common, so that a difference in scores is one of the methods."""
-
-
-class StudyConfig(Settings):
-    """What a study runs: entries × seeds."""
-
-    title: str = ""
-    """What the study is about, in a line."""
-    seeds: list[Annotated[int, Field(ge=0)]] = Field([0, 1, 2], min_length=1)
-    """The seeds every entry is run with."""
-    methods: list[str] = Field(default_factory=list)
-    """Methods to run, one entry each, called by the method's name."""
-    reference: str | None = None
-    """The entry the others are compared with; by default fedavg if there, else the first."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """What all runs share: any setting of a run."""
-    entries: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Further entries by name: the settings in which they differ from the shared ones."""
-    search: dict[str, Any] = Field(default_factory=dict)
-    """Values to try for every entry, as with --set: the best on validation samples is used."""
+from duotone.runs.study_file import SAME_FOR_ALL, StudyConfig, mistakes, slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +123,7 @@ def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) 
     """
     values = source if isinstance(source, Mapping) else read_toml(Path(source))
     config = validated(StudyConfig, values, owner="a study")
-    problems = [*_mistakes(config), *_search_mistakes(config)]
+    problems = mistakes(config)
     if problems:
         raise ConfigError(*problems)
     datasets: dict[str, Dataset] = {}
@@ -156,6 +134,10 @@ def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) 
     name = slug(config.title) if isinstance(source, Mapping) else Path(source).stem
     place = out or Path("runs") / (name or "study")
     reference = choose_reference([entry.name for entry in entries], config.reference)
+    if any(reference in declared for declared in config.primary.values()):
+        raise ConfigError(
+            f"primary names {reference!r}, which the others are compared with; leave it out."
+        )
     plan = StudyPlan(config, place, reference, entries, datasets)
     _refuse_other_runs(plan)
     return plan
@@ -188,15 +170,6 @@ def _planned_entries(config: StudyConfig, datasets: dict[str, Dataset]) -> tuple
     return tuple(entries)
 
 
-def slug(name: str) -> str:
-    """Return a name for a folder.
-
-    >>> slug("FedAvg, no BatchNorm")
-    'fedavg-no-batchnorm'
-    """
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
-
-
 def _folder_of(searched: Mapping[str, Any]) -> str:
     return re.sub(r"[^\w.,=+-]+", "-", choice_text(searched))
 
@@ -216,47 +189,6 @@ def _planned(values: Mapping[str, Any], datasets: dict[str, Dataset]) -> Plan:
         return plan_run(values)  # which says so, after all that is wrong with the settings
     plan = plan_run(values, data=datasets[name])
     return replace(plan, config=plan.config.model_copy(update={"data": lasting_name(name)}))
-
-
-def _mistakes(config: StudyConfig) -> Iterator[str]:
-    """Yield what is wrong with the study itself."""
-    names = [*config.methods, *config.entries]
-    if not names:
-        yield "The study has no entries: name methods = […], or add tables [entries.NAME]."
-    for what, given in (("entry", names), ("seed", list(map(str, config.seeds)))):
-        twice = dict.fromkeys(item for item in given if given.count(item) > 1)
-        if twice:
-            yield f"The study has the {what} {', '.join(twice)} more than once; leave one."
-    folders: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        other = folders.setdefault(slug(name), name)
-        if not slug(name):
-            yield f"The entry {name!r} needs a name with letters or digits: it becomes a folder."
-        elif other != name:
-            folder = slug(name)
-            yield f"The entries {other!r} and {name!r} would share the folder {folder!r}; rename."
-    if config.reference is not None and config.reference not in names:
-        hint = did_you_mean(config.reference, names) or f" There are: {', '.join(names)}."
-        yield f"reference = {config.reference!r} is not an entry of the study.{hint}"
-    for where, table in [("settings", config.settings), *config.entries.items()]:
-        if "seed" in table:
-            yield f"{where!r} holds a seed; a study's seeds are given once, as seeds = […]."
-        for key, word in NAME_OF_TABLE.items():
-            if not isinstance(table.get(key, ""), str | Mapping):
-                yield f"{key} = {table[key]!r} in {where!r} is wrong: it is a {word} or a table."
-
-
-def _search_mistakes(config: StudyConfig) -> Iterator[str]:
-    for key, values in flat(config.search):
-        if not isinstance(values, list) or not values:
-            yield f"search.{key} = {values!r} is wrong: it should be a list of values to try."
-        elif len({str(value) for value in values}) < len(values):
-            yield f"search.{key} = {values!r} is wrong: a value is there twice; leave one."
-        if key.split(".")[0] in (*SAME_FOR_ALL, "seed"):
-            yield (
-                f"search.{key} cannot be searched: all entries must have the same data, style, "
-                "partition and seeds."
-            )
 
 
 def _combinations(search: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -298,6 +230,7 @@ def _refuse_other_runs(plan: StudyPlan) -> None:
     """Runs that are there already must be those of this study."""
     if (plan.out / "run.json").exists():
         raise RunError(f"{plan.out} is the folder of a run, not of a study; choose another --out.")
+    _refuse_other_primary(plan)
     for entry in plan.entries:
         for choice in entry.choices:
             planned = identity(choice.config)
@@ -305,6 +238,20 @@ def _refuse_other_runs(plan: StudyPlan) -> None:
                 path = plan.place(entry, choice, seed)
                 if (path / "run.json").exists():
                     _refuse_other_run(path, planned, seed)
+
+
+def _refuse_other_primary(plan: StudyPlan) -> None:
+    """What is primary is declared before the first result is known."""
+    path = plan.out / "study.json"
+    if not path.exists():
+        return
+    results = read_json(path)
+    was, now = results.get("primary", {}), plan.config.primary
+    if was != now and any(entry["runs"] for entry in results["entries"]):
+        raise RunError(
+            f"{plan.out} has results, and declared primary = {was or 'nothing'} before them; the "
+            f"study now says {dict(now) or 'nothing'}. Restore it, or choose another --out."
+        )
 
 
 def _refuse_other_run(path: Path, planned: Mapping[str, Any], seed: int) -> None:

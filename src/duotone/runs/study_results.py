@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from duotone.errors import RunError
 from duotone.files import write_atomically
 from duotone.runs import Run
 from duotone.runs.pooled import Entry, differing, identity, pooled_results, refuse_unequal
 from duotone.runs.published import published_share
-from duotone.runs.result_files import read_json, write_json
+from duotone.runs.result_files import read_json
 from duotone.runs.result_tables import curve_points, result_tables, settings_tables
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan
 
@@ -53,8 +55,35 @@ def write_results(plan: StudyPlan, records: Mapping[str, Record]) -> None:
     if runs:
         refuse_unequal(runs)
     results = study_results(plan, records)
-    write_json(plan.out / "study.json", results)
+    write_atomically(plan.out / "study.json", f"{json_text(results)}\n".encode())
     write_atomically(plan.out / "study.md", study_markdown(results).encode())
+
+
+def json_text(value: Any, indent: str = "") -> str:
+    """Return JSON with a line for each list of plain values: all clients of a seed are one line.
+
+    >>> print(json_text({"a": [1, 2], "b": {"c": 3}}))
+    {
+      "a": [1, 2],
+      "b": {
+        "c": 3
+      }
+    }
+    """
+    inner = f"{indent}  "
+    if isinstance(value, Mapping) and value:
+        rows = [
+            f"{json.dumps(str(k), ensure_ascii=False)}: {json_text(v, inner)}"
+            for k, v in value.items()
+        ]
+        opening, closing = "{}"
+    elif isinstance(value, list | tuple) and any(isinstance(v, Mapping | list) for v in value):
+        rows = [json_text(v, inner) for v in value]
+        opening, closing = "[]"
+    else:
+        return json.dumps(value, ensure_ascii=False)
+    lines = ",\n".join(f"{inner}{row}" for row in rows)
+    return f"{opening}\n{lines}\n{indent}{closing}"
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -63,13 +92,25 @@ def read_results(path: Path) -> dict[str, Any]:
     Raises:
         RunError: It is missing or damaged.
     """
-    return read_json(path / "study.json")
+    return read_results_file(path / "study.json")
+
+
+def read_results_file(path: Path) -> dict[str, Any]:
+    """Return the results that a file holds, such as one that was kept from a study's folder.
+
+    Raises:
+        RunError: It is missing, damaged or of another kind.
+    """
+    results = read_json(path)
+    if "entries" not in results or "comparisons" not in results:
+        raise RunError(f"{path} does not hold the results of a study: it is no study.json.")
+    return results
 
 
 def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, Any]:
     """Return what ``study.json`` says."""
     entries = [Entry(entry.name, tuple(records[entry.name].runs)) for entry in plan.entries]
-    pooled = pooled_results(entries, plan.reference)
+    pooled = pooled_results(entries, plan.reference, plan.config.primary)
     configs = [(records[e.name].chosen or e.choices[0]).config for e in plan.entries]
     identities = [identity(config) for config in configs]
     differ = set(differing(identities))
