@@ -196,7 +196,7 @@ def test_a_client_on_the_map_can_be_clicked(browser):
         if browser.run("return !document.querySelector('.tip').hidden"):
             break
         for height in (-1, 0, 1):
-            down = height * (box["height"] / 2 - 34)
+            down = height * (box["height"] / 2 - 48)
             actions.move_to_element_with_offset(canvas, int(step - box["width"] / 2), int(down))
             actions.perform()
             if browser.run("return !document.querySelector('.tip').hidden"):

@@ -1,6 +1,7 @@
 // What is seen, to take along: the data as JSON or CSV, the picture as PNG, the view as one page.
 
 import { el } from "./dom.js";
+import { plotCanvas } from "./plots.js";
 
 function offer(name, content, type) {
   const address = content instanceof Blob ? URL.createObjectURL(content) : URL.createObjectURL(new Blob([content], { type }));
@@ -45,16 +46,17 @@ async function offlinePage(name) {
     const copies = copy.querySelectorAll(selector);
     return [...document.body.querySelectorAll(selector)].map((own, place) => [own, copies[place]]);
   };
-  for (const [own, copied] of pair("canvas")) {
-    copied.replaceWith(el("img", { src: own.toDataURL(), alt: own.getAttribute("aria-label") ?? "", class: own.className, style: { width: `${own.clientWidth}px` } }));
-  }
+  const still = (canvas, own) =>
+    el("img", { src: canvas.toDataURL(), alt: own.getAttribute("aria-label") ?? "", class: own.className, width: own.clientWidth });
+  for (const [own, copied] of pair("canvas")) copied.replaceWith(still(own, own));
+  for (const [own, copied] of pair(".plot[data-drawn]")) copied.replaceWith(still(await plotCanvas(own), own));
   for (const [own, copied] of pair("input")) {
     copied.setAttribute("value", own.value);
     copied.toggleAttribute("checked", own.checked);
     copied.setAttribute("disabled", "");
   }
   for (const [own, copied] of pair("select")) copied.replaceWith(el("b", {}, own.selectedOptions[0]?.textContent ?? ""));
-  copy.querySelectorAll("nav, .tools, .downloads, .skip, .needs-server, noscript").forEach((part) => part.remove());
+  copy.querySelectorAll("nav ol, .tools, .downloads, .skip, .needs-server, noscript").forEach((part) => part.remove());
   copy.querySelectorAll("button").forEach((button) => button.setAttribute("disabled", ""));
   copy.querySelectorAll("a").forEach((link) => link.removeAttribute("href"));
   copy.querySelector(".foot").append(el("p", { class: "small" }, `Saved ${new Date().toLocaleString()} from ${location.hash}.`));

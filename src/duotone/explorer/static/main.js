@@ -32,7 +32,7 @@ function head(facts, state) {
   const members = `${facts.members} member${facts.members === 1 ? "" : "s"}`;
   const newcomers = `${facts.newcomers} newcomer${facts.newcomers === 1 ? "" : "s"}`;
   document.getElementById("subtitle").textContent =
-    `${members}, ${newcomers} · ${facts.rounds} rounds · seed ${facts.seed} · ${facts.status}`;
+    `${members}, ${newcomers} · ${facts.rounds} round${facts.rounds === 1 ? "" : "s"} · seed ${facts.seed} · ${facts.status}`;
   document.getElementById("views").replaceChildren(
     ...VIEWS.map(([view, words]) => {
       const { run, client, sample, of, upload } = state;

@@ -5,7 +5,6 @@ import { el } from "./dom.js";
 import { ink, onTheme } from "./theme.js";
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle", "cross"];
-const MARGIN = 34;
 
 function outline(pen, symbol, radius) {
   pen.beginPath();
@@ -50,7 +49,7 @@ export function legendMark(mark) {
 export class Scatter {
   // options: {label, height, radius, onpick(place), onselect(places), onview(places), words(place)}
   constructor(options, signal) {
-    this.options = { height: 420, radius: 4, ...options };
+    this.options = { height: 420, radius: 4, margin: 34, ...options };
     this.points = [];
     this.pictures = new Map();
     this.chosen = new Set();
@@ -112,8 +111,9 @@ export class Scatter {
 
   _place(point) {
     const { left, low, width, height } = this.bounds;
-    const x = MARGIN + ((point.x - left) / width) * (this.width - 2 * MARGIN);
-    const y = this.height - MARGIN - ((point.y - low) / height) * (this.height - 2 * MARGIN);
+    const { margin } = this.options;
+    const x = margin + ((point.x - left) / width) * (this.width - 2 * margin);
+    const y = this.height - margin - ((point.y - low) / height) * (this.height - 2 * margin);
     return [(x - this.width / 2) * this.zoom + this.width / 2 + this.shift.x, (y - this.height / 2) * this.zoom + this.height / 2 + this.shift.y];
   }
 

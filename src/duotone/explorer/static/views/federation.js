@@ -94,6 +94,7 @@ function mapOfClients({ facts, state, server, signal, seen, series }, maps) {
       label: "Map of clients. Arrow keys move it, plus and minus zoom; the table below leads to every client.",
       height: 440,
       radius: 9,
+      margin: 48,
       names: true,
       words: (place) => `client ${shown[place].name} · ${shown[place].client.group || "no group"} · ${score(facts, shown[place].client.score)}`,
       onpick: (place) => go({ view: "client", client: shown[place].name }),

@@ -48,8 +48,8 @@ function inkSliders(part, axes, kept, changed, names) {
 
 function read(found, facts) {
   return [
-    found.read ? [el("h4", {}, "The client reads it as"), answerBars(found.read, facts.class_names, { most: 3 })] : null,
-    found.answer ? [el("h4", {}, "Its answer to the sample, with this local code"), answerBars(found.answer, facts.class_names, { most: 3, ink: "local" })] : null,
+    found.read ? el("div", {}, el("h4", {}, "The client reads the picture as"), answerBars(found.read, facts.class_names, { most: 3 })) : null,
+    found.answer ? el("div", {}, el("h4", {}, "Its answer to the sample, with this local code"), answerBars(found.answer, facts.class_names, { most: 3, ink: "local" })) : null,
   ];
 }
 
@@ -126,7 +126,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
       const found = await server.ask("drawn", asked(), own);
       data.drawn = found;
       if (found.picture) shot.src = found.picture;
-      said.replaceChildren(...read(found, facts).flat(2).filter(Boolean));
+      said.replaceChildren(...read(found, facts).filter(Boolean));
     }).catch((error) => { if (error.name !== "AbortError") said.replaceChildren(note(error.message)); });
   };
   const concept = facts.can.concepts ? (number) => `concept ${number}` : null;
@@ -158,10 +158,10 @@ export async function show({ place, facts, state, server, signal, seen }) {
         isDrawn ? el("figure", {}, shot, el("figcaption", {}, `drawn by client ${client.name}`)) : null,
         original?.picture ? el("figure", { class: "original" }, picture(original.picture, "the sample", isDrawn ? "medium" : "huge"), el("figcaption", {}, `the sample (${original.label ?? "own image"})`)) : null,
         buttons,
-        said,
       ),
       inks.shared.box,
       inks.local.box,
+      said,
     ),
     el("section", { class: "panel" }, el("h3", {}, isDrawn ? "The same content, every client" : "The same local code, every client"), el("p", { class: "small" }, facts.can.draw === "draws" ? "The draw as it stands above, drawn and read by every client." : isDrawn ? "The shared code as it stands above, with each client's own typical local code, drawn and read by that client." : "Every client's answer to the sample with the local code as it stands above."), strip),
   );
