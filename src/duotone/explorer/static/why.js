@@ -1,6 +1,6 @@
 // The card of one answer: its sentence, its parts, where they come from.
 
-import { el, note, percent, signed, table } from "./dom.js";
+import { el, note, signed, table } from "./dom.js";
 import { clientLink, picture, signedBars } from "./parts.js";
 
 function parts(card) {
@@ -165,76 +165,5 @@ export function cardOf(found, input, names) {
       `Needed: ${card.needed.join("; ")}.`,
     ),
     card.notes.map(note),
-  );
-}
-
-// The policy slider: local layers moved from the client's own to the members' mean.
-export function policySlider(ask, state, keep) {
-  const value = el("output", {}, "0 %");
-  const said = el("div", { class: "policy-said", "aria-live": "polite" });
-  const slider = el("input", {
-    type: "range",
-    min: 0,
-    max: 1,
-    step: 0.05,
-    value: state.amount ?? 0,
-    "aria-label": "local layers, from own to the members' mean",
-  });
-  const update = async () => {
-    value.textContent = percent(slider.value);
-    keep({ amount: slider.value === "0" ? "" : slider.value });
-    try {
-      const found = await ask(Number(slider.value));
-      if (!found.layers.length)
-        said.replaceChildren(el("p", {}, "All members have the same layers, so there is nothing to move."));
-      else if (!found.after)
-        said.replaceChildren(el("p", {}, "The run predicts numbers; a policy is judged by decisions."));
-      else {
-        const asIs = slider.value === "0";
-        if (asIs)
-          return said.replaceChildren(
-            el(
-              "p",
-              {},
-              `As it is, it says ${found.before.answer} (${percent(found.before.probability)}). Move the slider to see what becomes of it.`,
-            ),
-          );
-        const changed = found.before.answer === found.after.answer ? "still" : "now";
-        said.replaceChildren(
-          el(
-            "p",
-            {},
-            `The client ${changed} says `,
-            el("b", {}, found.after.answer),
-            ` (${percent(found.after.probability)}; as it is, ${found.before.answer} with ${percent(found.before.probability)}).`,
-          ),
-          found.effect
-            ? el(
-                "p",
-                {},
-                `On its own ${found.effect.samples} test samples it is right in ${percent(found.effect.after, 1)} instead of ${percent(found.effect.before, 1)}; ${percent(found.effect.changed, 1)} of decisions change.`,
-              )
-            : "",
-        );
-      }
-    } catch (error) {
-      if (error.name !== "AbortError") said.replaceChildren(note(error.message));
-    }
-  };
-  slider.addEventListener("input", update);
-  update();
-  return el(
-    "div",
-    { class: "policy" },
-    el("h4", {}, "What if its local layers were those of everybody?"),
-    el(
-      "div",
-      { class: "own-to-mean" },
-      el("span", {}, "own"),
-      slider,
-      el("span", {}, "members' mean"),
-      value,
-    ),
-    said,
   );
 }

@@ -4,8 +4,9 @@ import { newest } from "../api.js";
 import { el, length, note, percent, table } from "../dom.js";
 import { dropZone } from "../drop.js";
 import { answerBars, chosenClient, clientPicker, picture } from "../parts.js";
+import { policySlider } from "../policy.js";
 import { address, go, keep } from "../state.js";
-import { cardOf, policySlider } from "../why.js";
+import { cardOf } from "../why.js";
 
 function strip(found, state) {
   const said = new Map();
