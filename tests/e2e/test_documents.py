@@ -94,4 +94,5 @@ def test_links_between_documents_lead_somewhere():
 def test_the_demo_ends_with_a_table(cli, folder):
     done = cli("demo", "--out", "demo")
     assert "fedavg-ft" in done.stdout
+    assert "duotone explore demo/feddva" in done.stdout
     assert (folder / "demo" / "local" / "summary.json").exists()

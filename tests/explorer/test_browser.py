@@ -196,7 +196,7 @@ def test_a_client_on_the_map_can_be_clicked(browser):
         if browser.run("return !document.querySelector('.tip').hidden"):
             break
         for height in (-1, 0, 1):
-            down = height * (box["height"] / 2 - 34)
+            down = height * (box["height"] / 2 - 48)
             actions.move_to_element_with_offset(canvas, int(step - box["width"] / 2), int(down))
             actions.perform()
             if browser.run("return !document.querySelector('.tip').hidden"):
@@ -339,8 +339,9 @@ def test_the_view_is_saved_as_one_page_that_runs_nothing(browser, tmp_path):
 def test_a_running_run_is_followed(browser, tmp_path):
     place = tmp_path / "live"
     command = [sys.executable, "-m", "duotone", "run", "fedavg", "--data", "mini-digits", "-q"]
-    command += ["--clients", "3", "--partition", "iid", "--rounds", "40", "--out", str(place)]
-    command += ["--set", "backend=serial", "--set", "latents=0", "--set", "evaluate_every=1"]
+    command += ["--clients", "3", "--partition", "iid", "--rounds", "12", "--out", str(place)]
+    settings = ("backend=serial", "latents=0", "evaluate_every=1", "partition.max_train=60")
+    command += [word for setting in settings for word in ("--set", setting)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
         browser.until(lambda: (place / "run.json").exists())
         server = start(place)
@@ -350,7 +351,7 @@ def test_a_running_run_is_followed(browser, tmp_path):
             browser.open("training")
             first = browser.find("progress").get_attribute("value")
             browser.until(lambda: browser.find("progress").get_attribute("value") != first)
-            running.wait(timeout=120)
+            running.wait(timeout=300)
             browser.until(lambda: "finished" in browser.find(".lead").text)
             browser.until(lambda: browser.every(".plot .scatterlayer"))
         finally:

@@ -9,7 +9,9 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else made.setAttribute(name, value);
   }
-  made.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(
+    ...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return made;
 }
 
@@ -30,7 +32,13 @@ export function choice(legend, options, chosen, changed) {
       el(
         "label",
         {},
-        el("input", { type: "radio", name, value, checked: value === chosen, onchange: () => changed(value) }),
+        el("input", {
+          type: "radio",
+          name,
+          value,
+          checked: value === chosen,
+          onchange: () => changed(value),
+        }),
         el("span", {}, words),
       ),
     ),
@@ -55,12 +63,26 @@ export function table(heads, rows) {
     el(
       "table",
       {},
-      el("thead", {}, el("tr", {}, heads.map((head) => cell("th", head.replace(">", ""), head, "col")))),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((head) => cell("th", head.replace(">", ""), head, "col")),
+        ),
+      ),
       el(
         "tbody",
         {},
         rows.map((row) =>
-          el("tr", {}, row.map((content, place) => cell(place ? "td" : "th", content, heads[place], place ? null : "row"))),
+          el(
+            "tr",
+            {},
+            row.map((content, place) =>
+              cell(place ? "td" : "th", content, heads[place], place ? null : "row"),
+            ),
+          ),
         ),
       ),
     ),

@@ -3,8 +3,18 @@
 import { el } from "./dom.js";
 
 export function dropZone(place, given, signal) {
-  const input = el("input", { type: "file", accept: "image/png,image/jpeg", id: "own-image", onchange: () => input.files[0] && given(input.files[0]) });
-  const zone = el("label", { class: "drop needs-server", for: "own-image" }, el("span", {}, "Drop an own image here, or choose one"), input);
+  const input = el("input", {
+    type: "file",
+    accept: "image/png,image/jpeg",
+    id: "own-image",
+    onchange: () => input.files[0] && given(input.files[0]),
+  });
+  const zone = el(
+    "label",
+    { class: "drop needs-server", for: "own-image" },
+    el("span", {}, "Drop an own image here, or choose one"),
+    input,
+  );
   const over = (event) => {
     event.preventDefault();
     zone.classList.add("over");

@@ -32,12 +32,16 @@ function head(facts, state) {
   const members = `${facts.members} member${facts.members === 1 ? "" : "s"}`;
   const newcomers = `${facts.newcomers} newcomer${facts.newcomers === 1 ? "" : "s"}`;
   document.getElementById("subtitle").textContent =
-    `${members}, ${newcomers} · ${facts.rounds} rounds · seed ${facts.seed} · ${facts.status}`;
+    `${members}, ${newcomers} · ${facts.rounds} round${facts.rounds === 1 ? "" : "s"} · seed ${facts.seed} · ${facts.status}`;
   document.getElementById("views").replaceChildren(
     ...VIEWS.map(([view, words]) => {
       const { run, client, sample, of, upload } = state;
       const link = address({ view, run, client, sample, of, upload });
-      return el("li", {}, el("a", { href: link, "aria-current": view === state.view ? "page" : null }, words));
+      return el(
+        "li",
+        {},
+        el("a", { href: link, "aria-current": view === state.view ? "page" : null }, words),
+      );
     }),
   );
 }
@@ -79,7 +83,13 @@ async function show() {
 }
 
 function keys(event) {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea, canvas")) return;
+  if (
+    event.ctrlKey ||
+    event.altKey ||
+    event.metaKey ||
+    event.target.closest("input, select, textarea, canvas")
+  )
+    return;
   const state = read();
   const facts = known.get(state.run);
   if (!facts) return;
@@ -95,7 +105,8 @@ function keys(event) {
   }
   const next = sample + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0);
   const count = facts.counts?.[state.of || names[place]] ?? Infinity;
-  if (state.view !== "client" && next !== sample && next >= 0 && next < count) go({ sample: next, upload: "" });
+  if (state.view !== "client" && next !== sample && next >= 0 && next < count)
+    go({ sample: next, upload: "" });
 }
 
 async function start() {
@@ -107,9 +118,15 @@ async function start() {
     return;
   }
   const box = document.getElementById("run");
-  box.replaceChildren(...shared.runs.map((name, number) => el("option", { value: number, selected: String(number) === read().run }, name)));
+  box.replaceChildren(
+    ...shared.runs.map((name, number) =>
+      el("option", { value: number, selected: String(number) === read().run }, name),
+    ),
+  );
   document.getElementById("run-choice").hidden = shared.runs.length < 2;
-  box.addEventListener("change", () => { location.hash = address({ view: read().view, run: box.value }); });
+  box.addEventListener("change", () => {
+    location.hash = address({ view: read().view, run: box.value });
+  });
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault(); // the address says what is looked at
     main.focus();

@@ -3,17 +3,22 @@
 import { dropdown, el, length, percent } from "./dom.js";
 import { address, read } from "./state.js";
 
-export const picture = (uri, alt, size = "") => el("img", { src: uri, alt, class: `shot ${size}`, loading: "lazy" });
+export const picture = (uri, alt, size = "") =>
+  el("img", { src: uri, alt, class: `shot ${size}`, loading: "lazy" });
 
 export function clientPicker(words, facts, chosen, changed, nobody = null) {
-  const options = facts.clients.map((client) => [client.name, client.group ? `${client.name} (${client.group})` : client.name]);
+  const options = facts.clients.map((client) => [
+    client.name,
+    client.group ? `${client.name} (${client.group})` : client.name,
+  ]);
   return dropdown(words, nobody === null ? options : [["", nobody], ...options], chosen ?? "", changed);
 }
 
 export const chosenClient = (facts, state) =>
   facts.clients.find((client) => client.name === state.client) ?? facts.clients[0];
 
-export const clientLink = (name) => el("a", { href: address({ view: "client", run: read().run, client: name }) }, name);
+export const clientLink = (name) =>
+  el("a", { href: address({ view: "client", run: read().run, client: name }) }, name);
 
 export function score(facts, value) {
   if (value === null || value === undefined) return "–";
@@ -38,7 +43,11 @@ export const bar = (name, share, text, ink = "shared") =>
     "li",
     {},
     el("span", { class: "bar-name" }, name),
-    el("span", { class: "bar-track" }, el("span", { class: `bar-fill ${ink}`, style: { width: length(share) } })),
+    el(
+      "span",
+      { class: "bar-track" },
+      el("span", { class: `bar-fill ${ink}`, style: { width: length(share) } }),
+    ),
     el("span", { class: "bar-value" }, text),
   );
 
@@ -55,7 +64,11 @@ export function signedBars(pairs, text) {
         "li",
         {},
         el("span", { class: "bar-name" }, name),
-        el("span", { class: "bar-track" }, el("span", { class: `bar-fill ${value < 0 ? "shared" : "local"}`, style: { width, ...side } })),
+        el(
+          "span",
+          { class: "bar-track" },
+          el("span", { class: `bar-fill ${value < 0 ? "shared" : "local"}`, style: { width, ...side } }),
+        ),
         el("span", { class: "bar-value" }, text(value)),
       );
     }),

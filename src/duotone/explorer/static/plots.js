@@ -7,7 +7,13 @@ let loading = null;
 
 function plotly() {
   loading ??= new Promise((done, failed) => {
-    document.head.append(el("script", { src: "plotly.js", onload: () => done(globalThis.Plotly), onerror: () => failed(new Error("Plotly could not be loaded")) }));
+    document.head.append(
+      el("script", {
+        src: "plotly.js",
+        onload: () => done(globalThis.Plotly),
+        onerror: () => failed(new Error("Plotly could not be loaded")),
+      }),
+    );
   });
   return loading;
 }

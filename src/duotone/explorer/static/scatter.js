@@ -5,14 +5,20 @@ import { el } from "./dom.js";
 import { ink, onTheme } from "./theme.js";
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle", "cross"];
-const MARGIN = 34;
 
 function outline(pen, symbol, radius) {
   pen.beginPath();
   if (symbol === "circle") pen.arc(0, 0, radius, 0, 2 * Math.PI);
   else if (symbol === "square") pen.rect(-radius * 0.85, -radius * 0.85, radius * 1.7, radius * 1.7);
-  else if (symbol === "diamond") pen.moveTo(0, -radius * 1.2), pen.lineTo(radius * 1.2, 0), pen.lineTo(0, radius * 1.2), pen.lineTo(-radius * 1.2, 0);
-  else if (symbol === "triangle") pen.moveTo(0, -radius * 1.15), pen.lineTo(radius * 1.1, radius * 0.85), pen.lineTo(-radius * 1.1, radius * 0.85);
+  else if (symbol === "diamond")
+    (pen.moveTo(0, -radius * 1.2),
+      pen.lineTo(radius * 1.2, 0),
+      pen.lineTo(0, radius * 1.2),
+      pen.lineTo(-radius * 1.2, 0));
+  else if (symbol === "triangle")
+    (pen.moveTo(0, -radius * 1.15),
+      pen.lineTo(radius * 1.1, radius * 0.85),
+      pen.lineTo(-radius * 1.1, radius * 0.85));
   else {
     const arm = radius * 0.38;
     pen.rect(-arm, -radius, 2 * arm, 2 * radius);
@@ -35,7 +41,10 @@ function stamp(colour, symbol, isOpen, radius, ratio) {
   return made;
 }
 
-export const markOf = (place, series) => ({ colour: series[place % series.length], symbol: SYMBOLS[place % SYMBOLS.length] });
+export const markOf = (place, series) => ({
+  colour: series[place % series.length],
+  symbol: SYMBOLS[place % SYMBOLS.length],
+});
 
 // A small mark for a legend, the same as on the map.
 export function legendMark(mark) {
@@ -50,15 +59,25 @@ export function legendMark(mark) {
 export class Scatter {
   // options: {label, height, radius, onpick(place), onselect(places), onview(places), words(place)}
   constructor(options, signal) {
-    this.options = { height: 420, radius: 4, ...options };
+    this.options = { height: 420, radius: 4, margin: 34, ...options };
     this.points = [];
     this.pictures = new Map();
     this.chosen = new Set();
     this.mode = "move";
     this.hovered = -1;
-    this.canvas = el("canvas", { class: "map", tabindex: "0", role: "img", "aria-label": this.options.label });
+    this.canvas = el("canvas", {
+      class: "map",
+      tabindex: "0",
+      role: "img",
+      "aria-label": this.options.label,
+    });
     this.tip = el("div", { class: "tip", hidden: true });
-    this.element = el("div", { class: "map-box", style: { height: `${this.options.height}px` } }, this.canvas, this.tip);
+    this.element = el(
+      "div",
+      { class: "map-box", style: { height: `${this.options.height}px` } },
+      this.canvas,
+      this.tip,
+    );
     this.reset();
     this._listen(signal);
     onTheme(() => this.draw(), signal);
@@ -112,14 +131,19 @@ export class Scatter {
 
   _place(point) {
     const { left, low, width, height } = this.bounds;
-    const x = MARGIN + ((point.x - left) / width) * (this.width - 2 * MARGIN);
-    const y = this.height - MARGIN - ((point.y - low) / height) * (this.height - 2 * MARGIN);
-    return [(x - this.width / 2) * this.zoom + this.width / 2 + this.shift.x, (y - this.height / 2) * this.zoom + this.height / 2 + this.shift.y];
+    const { margin } = this.options;
+    const x = margin + ((point.x - left) / width) * (this.width - 2 * margin);
+    const y = this.height - margin - ((point.y - low) / height) * (this.height - 2 * margin);
+    return [
+      (x - this.width / 2) * this.zoom + this.width / 2 + this.shift.x,
+      (y - this.height / 2) * this.zoom + this.height / 2 + this.shift.y,
+    ];
   }
 
   _stamp(mark) {
     const key = `${mark.colour} ${mark.symbol} ${mark.isOpen}`;
-    if (!this.stamps.has(key)) this.stamps.set(key, stamp(mark.colour, mark.symbol, mark.isOpen, this.options.radius, this.ratio));
+    if (!this.stamps.has(key))
+      this.stamps.set(key, stamp(mark.colour, mark.symbol, mark.isOpen, this.options.radius, this.ratio));
     return this.stamps.get(key);
   }
 
@@ -139,7 +163,11 @@ export class Scatter {
       if (picture?.complete && picture.naturalWidth) this._picture(pen, point, picture, x, y, place);
       else {
         const made = this._stamp(point.mark);
-        pen.drawImage(made, Math.round(x * this.ratio - made.width / 2), Math.round(y * this.ratio - made.height / 2));
+        pen.drawImage(
+          made,
+          Math.round(x * this.ratio - made.width / 2),
+          Math.round(y * this.ratio - made.height / 2),
+        );
       }
     });
     pen.globalAlpha = 1;
@@ -180,7 +208,9 @@ export class Scatter {
 
   _box(pen) {
     if (!this.box) return;
-    const [a, b, c, d] = [this.box.x0, this.box.y0, this.box.x1 - this.box.x0, this.box.y1 - this.box.y0].map((v) => v * this.ratio);
+    const [a, b, c, d] = [this.box.x0, this.box.y0, this.box.x1 - this.box.x0, this.box.y1 - this.box.y0].map(
+      (v) => v * this.ratio,
+    );
     pen.fillStyle = ink("focus");
     pen.globalAlpha = 0.12;
     pen.fillRect(a, b, c, d);
@@ -211,7 +241,13 @@ export class Scatter {
     const on = (name, act, more) => canvas.addEventListener(name, act, { signal, ...more });
     on("pointerdown", (event) => {
       const [x, y] = at(event);
-      from = { x, y, shift: { ...this.shift }, moved: false, selects: this.mode === "select" || event.shiftKey };
+      from = {
+        x,
+        y,
+        shift: { ...this.shift },
+        moved: false,
+        selects: this.mode === "select" || event.shiftKey,
+      };
       canvas.setPointerCapture(event.pointerId);
     });
     on("pointermove", (event) => {
@@ -235,11 +271,18 @@ export class Scatter {
       this.draw();
     });
     on("pointerleave", () => this._hover(-99, -99));
-    on("wheel", (event) => {
-      event.preventDefault();
-      this._zoomAt(Math.exp(-event.deltaY * 0.0015), ...at(event));
-    }, { passive: false });
-    on("dblclick", () => { this.reset(); this.draw(); });
+    on(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this._zoomAt(Math.exp(-event.deltaY * 0.0015), ...at(event));
+      },
+      { passive: false },
+    );
+    on("dblclick", () => {
+      this.reset();
+      this.draw();
+    });
     on("keydown", (event) => this._key(event));
   }
 
@@ -260,7 +303,8 @@ export class Scatter {
     if (moves[event.key]) {
       const [x, y] = moves[event.key];
       this.shift = { x: this.shift.x + x, y: this.shift.y + y };
-    } else if (event.key === "+" || event.key === "=") return this._zoomAt(1.4, this.width / 2, this.height / 2);
+    } else if (event.key === "+" || event.key === "=")
+      return this._zoomAt(1.4, this.width / 2, this.height / 2);
     else if (event.key === "-") return this._zoomAt(1 / 1.4, this.width / 2, this.height / 2);
     else if (event.key === "0") this.reset();
     else if (event.key === "Enter") return this._select({ x0: 0, y0: 0, x1: this.width, y1: this.height });

@@ -10,7 +10,9 @@ export function read() {
 
 export function address(state) {
   const { view, ...rest } = state;
-  const kept = Object.entries(rest).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const kept = Object.entries(rest).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   return `#/${view}?${new URLSearchParams(kept)}`;
 }
 

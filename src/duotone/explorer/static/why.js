@@ -1,6 +1,6 @@
 // The card of one answer: its sentence, its parts, where they come from.
 
-import { el, note, percent, signed, table } from "./dom.js";
+import { el, note, signed, table } from "./dom.js";
 import { clientLink, picture, signedBars } from "./parts.js";
 
 function parts(card) {
@@ -10,9 +10,20 @@ function parts(card) {
     el("h4", {}, "What the answer is made of"),
     table(
       ["", ">answer", ">mean", ">sample", ">habit", ">reading"],
-      card.classes.map((own) => [own.name, own.answer.toFixed(2), own.mean.toFixed(2), signed(own.sample), signed(own.habit), signed(own.reading)]),
+      card.classes.map((own) => [
+        own.name,
+        own.answer.toFixed(2),
+        own.mean.toFixed(2),
+        signed(own.sample),
+        signed(own.habit),
+        signed(own.reading),
+      ]),
     ),
-    el("p", { class: "small" }, `answer = mean + sample + habit + reading, against ${card.reference}. Sample: what anybody would say of this input. Habit: what this client says of anything. Reading: what it sees in this input that others do not.`),
+    el(
+      "p",
+      { class: "small" },
+      `answer = mean + sample + habit + reading, against ${card.reference}. Sample: what anybody would say of this input. Habit: what this client says of anything. Reading: what it sees in this input that others do not.`,
+    ),
   );
 }
 
@@ -38,25 +49,50 @@ function attributions(found, input) {
 function features(card, names) {
   const found = card.sample_pixels;
   if (!found || !names || names.length !== found.values.length) return null;
-  const pairs = names.map(([name], place) => [name, found.values[place]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 10);
-  return [el("h4", {}, `Which features speak for ${card.answer}`), signedBars(pairs, (value) => signed(value, 3))];
+  const pairs = names
+    .map(([name], place) => [name, found.values[place]])
+    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]))
+    .slice(0, 10);
+  return [
+    el("h4", {}, `Which features speak for ${card.answer}`),
+    signedBars(pairs, (value) => signed(value, 3)),
+  ];
 }
 
 // What is too small for the three digits shown is not worth a list.
 const layers = (words, shares) =>
-  shares && Math.max(...shares.values.map(Math.abs)) >= 0.0005 ? [el("h4", {}, words), signedBars(shares.names.map((name, place) => [name, shares.values[place]]), (value) => signed(value, 3))] : null;
+  shares && Math.max(...shares.values.map(Math.abs)) >= 0.0005
+    ? [
+        el("h4", {}, words),
+        signedBars(
+          shares.names.map((name, place) => [name, shares.values[place]]),
+          (value) => signed(value, 3),
+        ),
+      ]
+    : null;
 
 function support(found) {
   const { card, pictures } = found;
   if (!card.support) return null;
   const shots = (pictures.support ?? []).map((uri, place) => {
     const own = card.support.nearest[place];
-    return el("figure", { class: "tile" }, picture(uri, `own sample ${own.number}, ${own.label}`), el("figcaption", { class: "caption" }, own.label));
+    return el(
+      "figure",
+      { class: "tile" },
+      picture(uri, `own sample ${own.number}, ${own.label}`),
+      el("figcaption", { class: "caption" }, own.label),
+    );
   });
   return [
     el("h4", {}, "Its own nearest training samples"),
-    shots.length ? el("div", { class: "tiles-grid" }, shots) : el("p", {}, card.support.nearest.map((own) => `${own.label} (#${own.number})`).join(", ")),
-    el("p", { class: "small" }, `${card.support.agree} of ${card.support.nearest.length} agree with the answer.`),
+    shots.length
+      ? el("div", { class: "tiles-grid" }, shots)
+      : el("p", {}, card.support.nearest.map((own) => `${own.label} (#${own.number})`).join(", ")),
+    el(
+      "p",
+      { class: "small" },
+      `${card.support.agree} of ${card.support.nearest.length} agree with the answer.`,
+    ),
   ];
 }
 
@@ -66,17 +102,51 @@ function difference(found) {
   return el(
     "div",
     { class: "difference" },
-    el("h4", {}, "Against ", clientLink(other.against), `, which says ${other.answer} (${other.probability.toFixed(2)})`),
-    el("p", {}, `${other.margin}: ${signed(other.before)} with its own layers, ${signed(other.after)} with ${other.against}'s.`, other.only ? ` They differ in one layer only: ${other.only}.` : "", other.flips ? ` The nearest client that decides differently is ${other.flips}.` : ""),
-    other.layers ? signedBars(other.layers.names.map((name, place) => [name, other.layers.values[place]]), (value) => signed(value, 3)) : null,
-    found.pictures.other ? el("figure", {}, picture(found.pictures.other, `as ${other.against} would have it`, "large"), el("figcaption", {}, `as ${other.against} would have it: ${other.picture_answer}`)) : null,
-    other.controls.length ? el("p", { class: "small" }, "Beside: ", other.controls.map((own) => `${own.client} (${own.relation}) says ${own.answer}`).join("; "), ".") : null,
+    el(
+      "h4",
+      {},
+      "Against ",
+      clientLink(other.against),
+      `, which says ${other.answer} (${other.probability.toFixed(2)})`,
+    ),
+    el(
+      "p",
+      {},
+      `${other.margin}: ${signed(other.before)} with its own layers, ${signed(other.after)} with ${other.against}'s.`,
+      other.only ? ` They differ in one layer only: ${other.only}.` : "",
+      other.flips ? ` The nearest client that decides differently is ${other.flips}.` : "",
+    ),
+    other.layers
+      ? signedBars(
+          other.layers.names.map((name, place) => [name, other.layers.values[place]]),
+          (value) => signed(value, 3),
+        )
+      : null,
+    found.pictures.other
+      ? el(
+          "figure",
+          {},
+          picture(found.pictures.other, `as ${other.against} would have it`, "large"),
+          el("figcaption", {}, `as ${other.against} would have it: ${other.picture_answer}`),
+        )
+      : null,
+    other.controls.length
+      ? el(
+          "p",
+          { class: "small" },
+          "Beside: ",
+          other.controls.map((own) => `${own.client} (${own.relation}) says ${own.answer}`).join("; "),
+          ".",
+        )
+      : null,
   );
 }
 
 export function cardOf(found, input, names) {
   const { card } = found;
-  const trust = Object.entries(card.faithfulness).map(([name, value]) => `${name} ${value.toFixed(2)}`).join(", ");
+  const trust = Object.entries(card.faithfulness)
+    .map(([name, value]) => `${name} ${value.toFixed(2)}`)
+    .join(", ");
   return el(
     "article",
     { class: "why" },
@@ -88,43 +158,12 @@ export function cardOf(found, input, names) {
     layers("What its codes add", card.codes),
     difference(found),
     support(found),
-    el("p", { class: "small" }, trust ? `Faithfulness (1 is best): ${trust}. ` : "", `Needed: ${card.needed.join("; ")}.`),
+    el(
+      "p",
+      { class: "small" },
+      trust ? `Faithfulness (1 is best): ${trust}. ` : "",
+      `Needed: ${card.needed.join("; ")}.`,
+    ),
     card.notes.map(note),
-  );
-}
-
-// The policy slider: local layers moved from the client's own to the members' mean.
-export function policySlider(ask, state, keep) {
-  const value = el("output", {}, "0 %");
-  const said = el("div", { class: "policy-said", "aria-live": "polite" });
-  const slider = el("input", { type: "range", min: 0, max: 1, step: 0.05, value: state.amount ?? 0, "aria-label": "local layers, from own to the members' mean" });
-  const update = async () => {
-    value.textContent = percent(slider.value);
-    keep({ amount: slider.value === "0" ? "" : slider.value });
-    try {
-      const found = await ask(Number(slider.value));
-      if (!found.layers.length) said.replaceChildren(el("p", {}, "All members have the same layers, so there is nothing to move."));
-      else if (!found.after) said.replaceChildren(el("p", {}, "The run predicts numbers; a policy is judged by decisions."));
-      else {
-        const asIs = slider.value === "0";
-        if (asIs) return said.replaceChildren(el("p", {}, `As it is, it says ${found.before.answer} (${percent(found.before.probability)}). Move the slider to see what becomes of it.`));
-        const changed = found.before.answer === found.after.answer ? "still" : "now";
-        said.replaceChildren(
-          el("p", {}, `The client ${changed} says `, el("b", {}, found.after.answer), ` (${percent(found.after.probability)}; as it is, ${found.before.answer} with ${percent(found.before.probability)}).`),
-          found.effect ? el("p", {}, `On its own ${found.effect.samples} test samples it is right in ${percent(found.effect.after, 1)} instead of ${percent(found.effect.before, 1)}; ${percent(found.effect.changed, 1)} of decisions change.`) : "",
-        );
-      }
-    } catch (error) {
-      if (error.name !== "AbortError") said.replaceChildren(note(error.message));
-    }
-  };
-  slider.addEventListener("input", update);
-  update();
-  return el(
-    "div",
-    { class: "policy" },
-    el("h4", {}, "What if its local layers were those of everybody?"),
-    el("div", { class: "own-to-mean" }, el("span", {}, "own"), slider, el("span", {}, "members' mean"), value),
-    said,
   );
 }

@@ -13,15 +13,28 @@ function habits(card) {
     "figure",
     { class: "habits" },
     el("h4", {}, "What it says of anything"),
-    el("p", { class: "small" }, "Vermilion: this client. Blue-green: the members' mean. Tick: the share it holds itself."),
+    el(
+      "p",
+      { class: "small" },
+      "Vermilion: this client. Blue-green: the members' mean. Tick: the share it holds itself.",
+    ),
     el(
       "ul",
       { class: "bars pairs" },
       card.habits.map((own) => {
         const item = bar(own.name, own.own / most, percent(own.own), "local");
         const track = item.querySelector(".bar-track");
-        track.append(el("span", { class: "bar-fill shared below", style: { width: length(own.members / most) } }));
-        if (own.held !== null) track.append(el("span", { class: "tick", title: `holds ${percent(own.held)}`, style: { left: length(own.held / most) } }));
+        track.append(
+          el("span", { class: "bar-fill shared below", style: { width: length(own.members / most) } }),
+        );
+        if (own.held !== null)
+          track.append(
+            el("span", {
+              class: "tick",
+              title: `holds ${percent(own.held)}`,
+              style: { left: length(own.held / most) },
+            }),
+          );
         return item;
       }),
     ),
@@ -30,14 +43,44 @@ function habits(card) {
 
 function relatives(card) {
   const list = (words, pairs) =>
-    pairs.length ? el("p", {}, `${words}: `, pairs.flatMap(([name, apart], place) => [place ? ", " : "", clientLink(name), ` (${apart.toFixed(2)})`])) : null;
+    pairs.length
+      ? el(
+          "p",
+          {},
+          `${words}: `,
+          pairs.flatMap(([name, apart], place) => [
+            place ? ", " : "",
+            clientLink(name),
+            ` (${apart.toFixed(2)})`,
+          ]),
+        )
+      : null;
   const concepts = card.concepts.length
-    ? [el("h4", {}, "Concepts it is made of"), el("ul", { class: "bars" }, card.concepts.map(([name, own, mean]) => bar(`concept ${name}`, own, `${percent(own)} (members ${percent(mean)})`, "local")))]
+    ? [
+        el("h4", {}, "Concepts it is made of"),
+        el(
+          "ul",
+          { class: "bars" },
+          card.concepts.map(([name, own, mean]) =>
+            bar(`concept ${name}`, own, `${percent(own)} (members ${percent(mean)})`, "local"),
+          ),
+        ),
+      ]
     : null;
   return [
-    card.farthest[0]?.[1] < 0.005 ? null : [list("Answers most like", card.nearest), list("Answers least like", card.farthest)],
+    card.farthest[0]?.[1] < 0.005
+      ? null
+      : [list("Answers most like", card.nearest), list("Answers least like", card.farthest)],
     card.codes.length
-      ? el("p", {}, "Its local code lies apart in ", card.codes.map((own) => `dimension ${own.dimension} (${own.away.toFixed(1)} deviations)`).join(", "), ".")
+      ? el(
+          "p",
+          {},
+          "Its local code lies apart in ",
+          card.codes
+            .map((own) => `dimension ${own.dimension} (${own.away.toFixed(1)} deviations)`)
+            .join(", "),
+          ".",
+        )
       : null,
     concepts,
   ];
@@ -47,7 +90,18 @@ function prototypes({ card, pictures }) {
   if (!pictures.length) return null;
   return [
     el("h4", {}, "Its most typical own samples"),
-    el("div", { class: "tiles-grid" }, pictures.map((uri, place) => el("figure", { class: "tile" }, picture(uri, `class ${card.prototypes[place][0]}`), el("figcaption", { class: "caption" }, card.prototypes[place][0])))),
+    el(
+      "div",
+      { class: "tiles-grid" },
+      pictures.map((uri, place) =>
+        el(
+          "figure",
+          { class: "tile" },
+          picture(uri, `class ${card.prototypes[place][0]}`),
+          el("figcaption", { class: "caption" }, card.prototypes[place][0]),
+        ),
+      ),
+    ),
   ];
 }
 
@@ -75,15 +129,48 @@ function samples(client, state, server) {
         mark: own.is_wrong ? "wrong" : own.is_unlike ? "unlike" : "",
       }),
     );
-    const turn = (words, to, enabled) => el("button", { type: "button", disabled: !enabled, onclick: () => { start = to; load(); } }, words);
+    const turn = (words, to, enabled) =>
+      el(
+        "button",
+        {
+          type: "button",
+          disabled: !enabled,
+          onclick: () => {
+            start = to;
+            load();
+          },
+        },
+        words,
+      );
     box.replaceChildren(
-      el("div", { class: "controls" }, choice("show", [
-        ["all", `all${words(found.counts.all)}`],
-        ["unlike", `unlike ${found.compared_with}${words(found.counts.unlike)}`],
-        ["wrong", `wrong${words(found.counts.wrong)}`],
-      ], only, (value) => { only = value; start = 0; load(); })),
+      el(
+        "div",
+        { class: "controls" },
+        choice(
+          "show",
+          [
+            ["all", `all${words(found.counts.all)}`],
+            ["unlike", `unlike ${found.compared_with}${words(found.counts.unlike)}`],
+            ["wrong", `wrong${words(found.counts.wrong)}`],
+          ],
+          only,
+          (value) => {
+            only = value;
+            start = 0;
+            load();
+          },
+        ),
+      ),
       page.length ? el("div", { class: "tiles-grid" }, page) : el("p", { class: "small" }, "There are none."),
-      found.total > MOST ? el("p", { class: "turn" }, turn("← earlier", start - MOST, start > 0), ` ${start + 1} to ${start + page.length} of ${found.total} `, turn("later →", start + MOST, start + MOST < found.total)) : "",
+      found.total > MOST
+        ? el(
+            "p",
+            { class: "turn" },
+            turn("← earlier", start - MOST, start > 0),
+            ` ${start + 1} to ${start + page.length} of ${found.total} `,
+            turn("later →", start + MOST, start + MOST < found.total),
+          )
+        : "",
     );
     return found;
   };
@@ -91,11 +178,30 @@ function samples(client, state, server) {
 }
 
 async function portrait(client, { facts, state, server }, data) {
-  const box = el("article", { class: "portrait" }, el("h3", {}, `Client ${client.name}`), el("p", { class: "small" }, `${client.role}${client.group ? `, group ${client.group}` : ""}, ${client.samples.toLocaleString("en")} training samples, ${facts.headline.metric} ${score(facts, client.score)}`));
+  const box = el(
+    "article",
+    { class: "portrait" },
+    el("h3", {}, `Client ${client.name}`),
+    el(
+      "p",
+      { class: "small" },
+      `${client.role}${client.group ? `, group ${client.group}` : ""}, ${client.samples.toLocaleString("en")} training samples, ${facts.headline.metric} ${score(facts, client.score)}`,
+    ),
+  );
   try {
     const found = await server.ask("client", { client: client.name });
     data[client.name] = found.card;
-    box.append(...[el("p", { class: "lead" }, found.card.sentences.slice(1).join(" ")), habits(found.card), relatives(found.card), prototypes(found)].flat(2).flat().filter(Boolean));
+    box.append(
+      ...[
+        el("p", { class: "lead" }, found.card.sentences.slice(1).join(" ")),
+        habits(found.card),
+        relatives(found.card),
+        prototypes(found),
+      ]
+        .flat(2)
+        .flat()
+        .filter(Boolean),
+    );
   } catch (error) {
     if (error.name === "AbortError") throw error;
     box.append(note(error.message));
@@ -129,5 +235,14 @@ export async function show(view) {
   both.append(await portrait(client, view, data));
   if (other) both.append(await portrait(other, view, data));
   seen.json = () => data;
-  seen.csv = () => Object.entries(data).flatMap(([name, card]) => card.habits.map((own) => ({ client: name, class: own.name, says: own.own, members: own.members, holds: own.held })));
+  seen.csv = () =>
+    Object.entries(data).flatMap(([name, card]) =>
+      card.habits.map((own) => ({
+        client: name,
+        class: own.name,
+        says: own.own,
+        members: own.members,
+        holds: own.held,
+      })),
+    );
 }

@@ -18,14 +18,25 @@ function shares(card) {
     { class: "shares" },
     el(
       "div",
-      { class: "stack", role: "img", "aria-label": parts.map(([name, [value]]) => `${name} ${percent(value, 1)}`).join(", ") },
-      parts.filter(([, [value]]) => value >= 0.0005).map(([name, [value]]) => el("span", { class: `part ${name}`, style: { flexGrow: value } })),
+      {
+        class: "stack",
+        role: "img",
+        "aria-label": parts.map(([name, [value]]) => `${name} ${percent(value, 1)}`).join(", "),
+      },
+      parts
+        .filter(([, [value]]) => value >= 0.0005)
+        .map(([name, [value]]) => el("span", { class: `part ${name}`, style: { flexGrow: value } })),
     ),
     el(
       "dl",
       {},
       parts.map(([name, [value, low, high]]) =>
-        el("div", { class: name }, el("dt", {}, name, " ", el("b", {}, percent(value, 1))), el("dd", {}, `${PARTS[name]} (${percent(low, 1)} to ${percent(high, 1)})`)),
+        el(
+          "div",
+          { class: name },
+          el("dt", {}, name, " ", el("b", {}, percent(value, 1))),
+          el("dd", {}, `${PARTS[name]} (${percent(low, 1)} to ${percent(high, 1)})`),
+        ),
       ),
     ),
   );
@@ -55,7 +66,9 @@ function legend(facts, marks) {
     "p",
     { class: "legend" },
     marks.size > 1 && marks.size <= 16
-      ? [...marks].map(([group, mark]) => el("span", {}, legendMark(mark), ` ${group || "no group"} (${count(group)})`))
+      ? [...marks].map(([group, mark]) =>
+          el("span", {}, legendMark(mark), ` ${group || "no group"} (${count(group)})`),
+        )
       : null,
     newcomers ? el("span", {}, "open or dashed: newcomers") : null,
   );
@@ -67,7 +80,13 @@ function worst(facts) {
   const order = [...known].sort((a, b) => sign * (a.score - b.score));
   return table(
     ["client", "group", "role", ">samples", `>${facts.headline.metric}`],
-    order.map((client) => [clientLink(client.name), client.group || "–", client.role, client.samples.toLocaleString("en"), score(facts, client.score)]),
+    order.map((client) => [
+      clientLink(client.name),
+      client.group || "–",
+      client.role,
+      client.samples.toLocaleString("en"),
+      score(facts, client.score),
+    ]),
   );
 }
 
@@ -91,11 +110,14 @@ function mapOfClients({ facts, state, server, signal, seen, series }, maps) {
   let shown = [];
   const scatter = new Scatter(
     {
-      label: "Map of clients. Arrow keys move it, plus and minus zoom; the table below leads to every client.",
+      label:
+        "Map of clients. Arrow keys move it, plus and minus zoom; the table below leads to every client.",
       height: 440,
       radius: 9,
+      margin: 48,
       names: true,
-      words: (place) => `client ${shown[place].name} · ${shown[place].client.group || "no group"} · ${score(facts, shown[place].client.score)}`,
+      words: (place) =>
+        `client ${shown[place].name} · ${shown[place].client.group || "no group"} · ${score(facts, shown[place].client.score)}`,
       onpick: (place) => go({ view: "client", client: shown[place].name }),
     },
     signal,
@@ -103,30 +125,46 @@ function mapOfClients({ facts, state, server, signal, seen, series }, maps) {
   const pictures = new Map();
   const show = () => {
     shown = points(facts, current, marks);
-    shown.forEach((point) => { point.picture = pictures.get(point.name); });
-    words.textContent = current.is_flat ? `All clients lie in one place here: by their ${current.by} they do not differ.` : current.words;
+    shown.forEach((point) => {
+      point.picture = pictures.get(point.name);
+    });
+    words.textContent = current.is_flat
+      ? `All clients lie in one place here: by their ${current.by} they do not differ.`
+      : current.words;
     scatter.show(shown);
   };
   show();
-  server.ask("thumbnails").then((found) => {
-    for (const [name, uri] of Object.entries(found.pictures)) {
-      const image = new Image();
-      image.onload = show;
-      image.src = uri;
-      pictures.set(name, image);
-    }
-  }).catch(() => {}); // without samples at hand the map has dots
+  server
+    .ask("thumbnails")
+    .then((found) => {
+      for (const [name, uri] of Object.entries(found.pictures)) {
+        const image = new Image();
+        image.onload = show;
+        image.src = uri;
+        pictures.set(name, image);
+      }
+    })
+    .catch(() => {}); // without samples at hand the map has dots
   seen.png = () => scatter.canvas;
   return el(
     "figure",
     { class: "panel" },
     el("h3", {}, "Clients, by how they are alike"),
-    el("div", { class: "controls" }, choice("by", maps.map((map) => [map.by, map.by]), current.by, (by) => {
-      current = maps.find((map) => map.by === by);
-      keep({ by });
-      scatter.reset();
-      show();
-    })),
+    el(
+      "div",
+      { class: "controls" },
+      choice(
+        "by",
+        maps.map((map) => [map.by, map.by]),
+        current.by,
+        (by) => {
+          current = maps.find((map) => map.by === by);
+          keep({ by });
+          scatter.reset();
+          show();
+        },
+      ),
+    ),
     scatter.element,
     legend(facts, marks),
     words,
@@ -142,8 +180,14 @@ export async function show(view) {
   if (found.maps.length) place.append(mapOfClients(view, found.maps));
   place.append(...(groups(facts) ?? []), el("h3", {}, "Clients, worst served first"), worst(facts));
   seen.json = () => ({ federation: found, clients: facts.clients });
-  seen.csv = () => facts.clients.map((client) => {
-    const places = Object.fromEntries(found.maps.flatMap((map) => [[`${map.by} x`, map.places[client.name]?.[0]], [`${map.by} y`, map.places[client.name]?.[1]]]));
-    return { ...client, ...places };
-  });
+  seen.csv = () =>
+    facts.clients.map((client) => {
+      const places = Object.fromEntries(
+        found.maps.flatMap((map) => [
+          [`${map.by} x`, map.places[client.name]?.[0]],
+          [`${map.by} y`, map.places[client.name]?.[1]],
+        ]),
+      );
+      return { ...client, ...places };
+    });
 }

@@ -4,8 +4,9 @@ import { newest } from "../api.js";
 import { el, length, note, percent, table } from "../dom.js";
 import { dropZone } from "../drop.js";
 import { answerBars, chosenClient, clientPicker, picture } from "../parts.js";
+import { policySlider } from "../policy.js";
 import { address, go, keep } from "../state.js";
-import { cardOf, policySlider } from "../why.js";
+import { cardOf } from "../why.js";
 
 function strip(found, state) {
   const said = new Map();
@@ -22,7 +23,14 @@ function strip(found, state) {
       el(
         "div",
         { class: "who-group" },
-        answer === null ? null : el("h4", {}, answer ?? "no answer", el("span", { class: "small" }, ` said by ${clients.length} of ${found.strip.length}`)),
+        answer === null
+          ? null
+          : el(
+              "h4",
+              {},
+              answer ?? "no answer",
+              el("span", { class: "small" }, ` said by ${clients.length} of ${found.strip.length}`),
+            ),
         el(
           "ul",
           {},
@@ -32,9 +40,15 @@ function strip(found, state) {
               {},
               el(
                 "a",
-                { class: `chip ${one.client === found.client ? "here" : ""}`, href: address({ ...state, client: one.client, of: state.upload ? undefined : found.owner }), title: one.group ? `group ${one.group}` : null },
+                {
+                  class: `chip ${one.client === found.client ? "here" : ""}`,
+                  href: address({ ...state, client: one.client, of: state.upload ? undefined : found.owner }),
+                  title: one.group ? `group ${one.group}` : null,
+                },
                 el("b", {}, one.client),
-                isNumber ? ` ${one.answer}` : el("span", { class: "chip-fill", style: { width: length(one.probability ?? 0) } }),
+                isNumber
+                  ? ` ${one.answer}`
+                  : el("span", { class: "chip-fill", style: { width: length(one.probability ?? 0) } }),
                 isNumber ? null : el("span", { class: "chip-value" }, percent(one.probability ?? 0)),
               ),
             ),
@@ -47,13 +61,38 @@ function strip(found, state) {
 
 function inputOf(found) {
   if (found.picture) return el("figure", { class: "input" }, picture(found.picture, "the sample", "huge"));
-  return el("div", { class: "input features" }, table(["feature", ">value"], found.features.map(([name, value]) => [name, value.toFixed(3)])));
+  return el(
+    "div",
+    { class: "input features" },
+    table(
+      ["feature", ">value"],
+      found.features.map(([name, value]) => [name, value.toFixed(3)]),
+    ),
+  );
 }
 
 function steps(found, state, sample) {
-  if (found.samples === null) return el("p", {}, el("b", {}, "Your own image"), " · ", el("a", { href: address({ ...state, upload: "" }) }, "back to the client's samples"));
-  const step = (words, to) => el("button", { type: "button", disabled: to < 0 || to >= found.samples, onclick: () => go({ sample: to }) }, words);
-  return el("p", { class: "turn" }, step("←", sample - 1), ` test sample ${sample} of ${found.samples}${found.owner === found.client ? "" : ` of client ${found.owner}`} `, step("→", sample + 1));
+  if (found.samples === null)
+    return el(
+      "p",
+      {},
+      el("b", {}, "Your own image"),
+      " · ",
+      el("a", { href: address({ ...state, upload: "" }) }, "back to the client's samples"),
+    );
+  const step = (words, to) =>
+    el(
+      "button",
+      { type: "button", disabled: to < 0 || to >= found.samples, onclick: () => go({ sample: to }) },
+      words,
+    );
+  return el(
+    "p",
+    { class: "turn" },
+    step("←", sample - 1),
+    ` test sample ${sample} of ${found.samples}${found.owner === found.client ? "" : ` of client ${found.owner}`} `,
+    step("→", sample + 1),
+  );
 }
 
 async function explain(box, question, server, found) {
@@ -72,26 +111,46 @@ async function explain(box, question, server, found) {
 export async function show({ place, facts, state, server, signal, seen }) {
   const client = chosenClient(facts, state);
   const sample = Number(state.sample ?? 0);
-  const question = { client: client.name, sample, of: state.of || undefined, upload: state.upload || undefined };
-  place.append(el("div", { class: "controls" }, 
-    clientPicker("What does client", facts, client.name, (name) => go({ client: name, of: state.of || client.name })),
-    clientPicker("say of a sample of", facts, state.of || client.name, (name) => go({ of: name, sample: 0, upload: "" })),
-  ));
+  const question = {
+    client: client.name,
+    sample,
+    of: state.of || undefined,
+    upload: state.upload || undefined,
+  };
+  place.append(
+    el(
+      "div",
+      { class: "controls" },
+      clientPicker("What does client", facts, client.name, (name) =>
+        go({ client: name, of: state.of || client.name }),
+      ),
+      clientPicker("say of a sample of", facts, state.of || client.name, (name) =>
+        go({ of: name, sample: 0, upload: "" }),
+      ),
+    ),
+  );
   if (facts.is_image) {
     const problem = el("div", { role: "alert" });
-    dropZone(place, async (file) => {
-      problem.replaceChildren();
-      try {
-        go({ upload: (await server.upload(file)).upload });
-      } catch (error) {
-        if (error.name !== "AbortError") problem.replaceChildren(note(error.message));
-      }
-    }, signal);
+    dropZone(
+      place,
+      async (file) => {
+        problem.replaceChildren();
+        try {
+          go({ upload: (await server.upload(file)).upload });
+        } catch (error) {
+          if (error.name !== "AbortError") problem.replaceChildren(note(error.message));
+        }
+      },
+      signal,
+    );
     place.append(problem);
   }
   const why = question.upload ? null : await server.whyNoSamples();
   if (why) {
-    place.append(note(why), facts.is_image ? note("An own image can still be asked about: drop one above.") : "");
+    place.append(
+      note(why),
+      facts.is_image ? note("An own image can still be asked about: drop one above.") : "",
+    );
     return;
   }
   const found = await server.ask("sample", question);
@@ -108,18 +167,48 @@ export async function show({ place, facts, state, server, signal, seen }) {
         el("h3", {}, `Client ${client.name} says ${found.here.answer}`),
         found.label === null ? null : el("p", { class: "small" }, `The true label is ${found.label}.`),
         answerBars(found.here, facts.class_names, { keep: keepNames }),
-        el("p", {}, el("a", { href: address({ view: "inks", run: state.run, client: client.name, sample, of: state.of, upload: state.upload }) }, "Move its codes →")),
+        el(
+          "p",
+          {},
+          el(
+            "a",
+            {
+              href: address({
+                view: "inks",
+                run: state.run,
+                client: client.name,
+                sample,
+                of: state.of,
+                upload: state.upload,
+              }),
+            },
+            "Move its codes →",
+          ),
+        ),
       ),
       el("div", {}, el("h3", {}, "Who would say what"), strip(found, state)),
     ),
   );
   const box = el("div", { class: "why-box" });
-  const heading = el("div", { class: "head" }, el("h3", {}, "Why"), clientPicker("against", facts, state.against, (name) => go({ against: name }), "nobody"));
+  const heading = el(
+    "div",
+    { class: "head" },
+    el("h3", {}, "Why"),
+    clientPicker("against", facts, state.against, (name) => go({ against: name }), "nobody"),
+  );
   place.append(heading, box);
   const newestPolicy = newest(signal);
-  const policy = policySlider((amount) => newestPolicy((own) => server.ask("policy", { ...question, amount }, own)), state, keep);
+  const policy = policySlider(
+    (amount) => newestPolicy((own) => server.ask("policy", { ...question, amount }, own)),
+    state,
+    keep,
+  );
   seen.json = () => data;
-  seen.csv = () => found.strip.map(({ probabilities, ...rest }) => ({ ...rest, ...Object.fromEntries((probabilities ?? []).map((share, k) => [`says ${facts.class_names[k]}`, share])) }));
+  seen.csv = () =>
+    found.strip.map(({ probabilities, ...rest }) => ({
+      ...rest,
+      ...Object.fromEntries((probabilities ?? []).map((share, k) => [`says ${facts.class_names[k]}`, share])),
+    }));
   const data = { sample: found, card: null };
   const against = state.against && state.against !== client.name ? state.against : undefined;
   data.card = await explain(box, { ...question, against }, server, found);
