@@ -53,7 +53,9 @@ def test_a_row_can_be_run_and_judged_or_says_why_not(row):
         assert row.not_comparable
         return
     assert study_file(row.study).exists()
-    entries = {*study_values(row.study)["entries"], *(earlier.label for earlier in row.earlier)}
+    entries = set(study_values(row.study)["entries"])
+    for earlier in row.earlier:
+        entries |= {earlier.label, *earlier.entries}
     for result in row.judged:
         assert result.label in entries
         assert result.minus is None or result.minus in entries

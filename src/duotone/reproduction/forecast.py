@@ -1,9 +1,8 @@
-"""How long a study will take, before it starts: a few steps of every entry are timed."""
+"""How long a study will take, before it starts: a step of every entry is timed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from duotone.federation.backends.processes import available_cores
@@ -13,14 +12,14 @@ from duotone.runs import Plan
 from duotone.runs.study import is_finished
 from duotone.runs.study_plan import StudyPlan
 
-STEPS = 3
-"""Batches that are timed."""
+WARMING, FEWEST = 8, 32
+"""Samples of a first update, which loads what is needed, and at least of the timed one."""
 
 
 def seconds_of(plan: Plan) -> float:
     """Return about how long the training of a run takes on this machine, all cores used.
 
-    One client's update is timed on a few batches. Evaluations, measures at the end and what else
+    One client's update is timed on a batch. Evaluations, measures at the end and what else
     the machine does come on top.
     """
     config, population, method = plan.config, plan.population, plan.method
@@ -30,21 +29,17 @@ def seconds_of(plan: Plan) -> float:
     info = replace(info, round=1)
     members = population.partition.members
     data = population.data(members[0])
-    count = min(len(data), STEPS * method.config.batch_size)
-    few = replace(data, x=data.x[:count], y=None if data.y is None else data.y[:count])
+    count = min(len(data), max(FEWEST, method.config.batch_size))
     with one_thread():
         server = method.start(info)
         state = method.first_state(server, info)
-        spent = min(_timed(lambda: method.client_update(server, state, few, info)) for _ in "ab")
+        method.client_update(server, state, data.first(WARMING), info)
+        began = time.perf_counter()
+        method.client_update(server, state, data.first(count), info)
+        spent = time.perf_counter() - began
     sizes = [len(population.rows(client)) for client in members]
     samples = sum(sizes) / len(sizes) * (config.sampled or len(members)) * config.rounds_made
     return spent / count * samples / min(available_cores(), config.sampled or len(members))
-
-
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def seconds_left(plan: StudyPlan) -> float:
