@@ -110,6 +110,7 @@ def main(out: Path) -> None:
                     evaluate_every=ROUNDS,
                     latents=0,
                     curve=[],
+                    backend="serial",
                     seed=seed,
                     partition={
                         "scheme": "natural",
