@@ -45,6 +45,7 @@ def trained(method: dict[str, Any], out: Path) -> duotone.Run:
         evaluate_every=ROUNDS,
         latents=0,
         curve=[],
+        backend="serial",
         seed=SEED,
         partition={
             "scheme": "domains",

@@ -9,7 +9,7 @@ contents of two images are apart (0 is invariant, 1 is another image). The secon
 map from styles of images to styles of permuted images, fitted to some images and scored on others
 (1 is equivariant), beside R² of leaving styles as they are. Maps of two permutations in a row
 should be the map of both: R² of that, too. Pictures: the error of x's content in the style of g·x
-against g·x, as a share of the error of x drawn again.
+against g·x, as a share of the error of x drawn again. Results are added to what the file holds.
 """
 
 from __future__ import annotations
@@ -97,9 +97,11 @@ def measured(model: ContentStyle, old: Tensor, new: Tensor) -> dict[str, float]:
 
 def main(out: Path) -> None:
     """Train both variants with each seed; measure two members, trained and untrained."""
-    table: dict[str, Any] = {}
-    for entry, method in ENTRIES.items():
-        for seed in SEEDS:
+    table: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    for seed in SEEDS:
+        for entry, method in ENTRIES.items():
+            if f"seed{seed}" in table.get(entry, {}):
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 run = duotone.run(
                     data="coloured-digits",
@@ -108,6 +110,7 @@ def main(out: Path) -> None:
                     evaluate_every=ROUNDS,
                     latents=0,
                     curve=[],
+                    backend="serial",
                     seed=seed,
                     partition={
                         "scheme": "natural",

@@ -1,12 +1,14 @@
 """PaDPaF's linear GAN on Simpson's data (Figs. 3 and 9): which trend it finds, and who is asked.
 
-python -m studies.linear_gan docs/results/simpson-gan.json docs/images/simpson-gan.png
+python -m studies.linear_gan docs/results/simpson-gan.json
+python -m studies.linear_gan figure docs/images/simpson-gan.png
 
 Both parameterisations, as published (with the step sizes of the authors' code) and centred. Of
 every one: the slope of the shared direction and of each client's line, and squared errors of test
 samples. They are predicted by the client that holds them; by the client that is surest of x; by all
 clients, weighted by how sure they are. How sure a client is, its style discriminator says, or the
-density of what its generator draws. No label of a test sample is used.
+density of what its generator draws. No label of a test sample is used. Results are added to what
+the file holds, so that an interrupted study goes on.
 """
 
 from __future__ import annotations
@@ -104,22 +106,25 @@ def draw(found: dict[str, dict[str, LinearGAN]], population: Population, out: Pa
     FigureCanvasAgg(figure).print_png(str(out))
 
 
-def main(out: Path, picture: Path) -> None:
-    """Train everything and write the table and the figure, which shows the first data and seed."""
-    table: dict[str, Any] = {}
-    shown: dict[str, dict[str, LinearGAN]] = {}
+def main(out: Path) -> None:
+    """Train and ask everything; results are added to what the file holds."""
+    table: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
     for name in DATA:
         population = build_population(load_dataset(name), "natural", {}, seed=0)
-        for entry, settings in ENTRIES.items():
-            for seed in SEEDS:
-                models = trained(settings, population, seed)
+        for seed in SEEDS:
+            for entry, settings in ENTRIES.items():
                 told = table.setdefault(name, {}).setdefault(entry, {})
-                told[f"seed{seed}"] = asked(models, population)
-                shown.setdefault(entry, models)
-        if name == DATA[0]:
-            draw(shown, population, picture)
-        out.write_text(json.dumps(table, indent=1) + "\n")
+                if f"seed{seed}" not in told:
+                    told[f"seed{seed}"] = asked(trained(settings, population, seed), population)
+                    out.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def figure(out: Path) -> None:
+    """Draw every entry on the paper's data, with the first seed."""
+    population = build_population(load_dataset(DATA[0]), "natural", {}, seed=0)
+    shown = {entry: trained(own, population, SEEDS[0]) for entry, own in ENTRIES.items()}
+    draw(shown, population, out)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1])) if len(sys.argv) == 2 else figure(Path(sys.argv[2]))
