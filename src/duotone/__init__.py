@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from duotone.runs.restyle import anonymise, restyle
     from duotone.runs.study import RunEnded, Study, StudyObserver
     from duotone.runs.study import run_study as study
+    from duotone.runs.track import Logging, MLflow, TensorBoard, WandB
     from duotone.types import (
         NO_LABEL,
         ClientData,
@@ -100,7 +101,9 @@ _WHERE = {
     "Holding": "duotone.partition:Holding",
     "Interrupted": "duotone.runs:Interrupted",
     "Latents": "duotone.types:Latents",
+    "Logging": "duotone.runs.track:Logging",
     "METHODS": "duotone.methods:METHODS",
+    "MLflow": "duotone.runs.track:MLflow",
     "MODELS": "duotone.networks:MODELS",
     "MemoryStates": "duotone.federation.engine:MemoryStates",
     "Method": "duotone.federation.method:Method",
@@ -126,8 +129,10 @@ _WHERE = {
     "StateStore": "duotone.federation.engine:StateStore",
     "Study": "duotone.runs.study:Study",
     "StudyObserver": "duotone.runs.study:StudyObserver",
+    "TensorBoard": "duotone.runs.track:TensorBoard",
     "TrainingError": "duotone.errors:TrainingError",
     "UnknownNameError": "duotone.errors:UnknownNameError",
+    "WandB": "duotone.runs.track:WandB",
     "align": "duotone.runs.align:align",
     "anonymise": "duotone.runs.restyle:anonymise",
     "build_partition": "duotone.partition:build_partition",
@@ -172,6 +177,8 @@ __all__ = [
     "Holding",
     "Interrupted",
     "Latents",
+    "Logging",
+    "MLflow",
     "MemoryStates",
     "Method",
     "MethodSettings",
@@ -194,8 +201,10 @@ __all__ = [
     "StateStore",
     "Study",
     "StudyObserver",
+    "TensorBoard",
     "TrainingError",
     "UnknownNameError",
+    "WandB",
     "align",
     "anonymise",
     "build_partition",

@@ -38,6 +38,16 @@ def test_every_command_of_a_first_page_works(name, cli):
         cli(*command)
 
 
+def test_the_readme_can_be_finished():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_five_lines_of_the_readme_end_in_an_explanation(folder, capsys):
+    (source,) = blocks(ROOT / "README.md", "python")
+    exec(compile(source, "README.md", "exec"), {"__name__": "__main__"})
+    assert "client 0 says" in capsys.readouterr().out.lower()
+
+
 def test_every_setting_is_documented():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     names = [*RunConfig.model_fields, *MethodSettings.model_fields, *SCHEMES]
@@ -96,3 +106,12 @@ def test_the_demo_ends_with_a_table(cli, folder):
     assert "fedavg-ft" in done.stdout
     assert "duotone explore demo/feddva" in done.stdout
     assert (folder / "demo" / "local" / "summary.json").exists()
+    page = (folder / "demo" / "report.html").read_text(encoding="utf-8")
+    assert len(page) < 2_100_000
+    for title in ("fedavg-ft · One sample: client", "feddva · Everybody&#39;s content in"):
+        assert title in page
+    assert "--client 0" in done.stdout  # the next command to type
+    order = [line.split()[0] for line in done.stdout.splitlines() if " ± " in line]
+    assert order == ["local", "fedavg", "fedavg-ft", "feddva"]
+    means = [float(line.split()[1]) for line in done.stdout.splitlines() if " ± " in line]
+    assert means[-1] > min(means)

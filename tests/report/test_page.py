@@ -317,3 +317,13 @@ def test_a_comparison_opens_with_who_did_best_and_shows_the_pictures_of_entries(
     assert "One seed each, so another may rank them differently." in text
     assert "local · One sample: client a says 1, client b says 0" in text
     assert page.count("data:image/svg+xml;base64,") == 1
+
+
+def test_a_run_shows_its_first_screen_in_a_notebook(make_run, change_json):
+    run = make_run()
+    shown = run._repr_html_()
+    assert "2 clients trained fedavg for 2 rounds" in shown
+    assert "240 parameters shared · 0 local to each client" in shown
+    assert shown.count("background:") == 1  # one ink
+    change_json(run.path / "run.json", status="interrupted")
+    assert "duotone resume" in run._repr_html_()

@@ -23,7 +23,8 @@ from duotone.cli import (
     running,
     using,
 )
-from duotone.cli.app import Stopped, app
+from duotone.cli.app import Stopped, app, is_usage_error, show_usage_error
+from duotone.cli.completing import check_options
 from duotone.errors import DuotoneError, own_frame
 from duotone.registry import trust_only
 
@@ -51,7 +52,9 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument not in ("--debug", "--allow-code")]
     sys.path.append(os.getcwd())  # so that --model mynets:Net finds mynets.py beside the user
     try:
-        app(prog_name="duotone")
+        check_options(sys.argv[1:])
+        code = app(prog_name="duotone", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except DuotoneError as error:
         if debug:
             raise
@@ -61,6 +64,8 @@ def main() -> None:
         sys.stderr.write(f"\n{stopped}\n")
         sys.exit(130)
     except Exception as error:
+        if is_usage_error(error):
+            sys.exit(show_usage_error(error))
         own = own_frame(error)
         if debug or own is None:  # a mistake of ours: somebody must see where it is
             raise

@@ -12,6 +12,8 @@ import typer
 import typer.core
 from rich.console import Console
 
+from duotone.cli.completing import partitions, run_folders
+
 
 class Stopped(Exception):
     """Ctrl-C stopped a command at once; the message says what is left and how to go on."""
@@ -34,7 +36,6 @@ app = typer.Typer(
     cls=Commands,
     help="Personalised federated learning that shows what is shared, what is local, and why.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     suggest_commands=False,  # click says it already
@@ -80,6 +81,28 @@ def show_path(what: str, path: Path, quiet: bool) -> None:
 def show_json(content: Any) -> None:
     """Print a result for machines."""
     sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
+
+
+def is_usage_error(error: Exception) -> bool:
+    """Say whether the parser of the command line raised an error.
+
+    Its class is click's, whose place differs from one version of Typer to the next.
+    """
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def show_usage_error(error: Any) -> int:
+    """Print what is wrong with a command line in one line; return the exit code.
+
+    A command without arguments shows its help instead.
+    """
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        path = "duotone" if context is None else context.command_path
+        sys.stderr.write(f"error: {error.format_message()} Help: {path} -h\n")
+    return int(error.exit_code)
 
 
 def _version(wanted: bool) -> None:
@@ -130,6 +153,7 @@ PartitionOption = Annotated[
         help="Who holds what: iid, dirichlet, groups, domains, pathological, quantity, attribute, "
         "natural.",
         rich_help_panel=DATA,
+        autocompletion=partitions,
     ),
 ]
 ModelOption = Annotated[
@@ -157,7 +181,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 QuietOption = Annotated[
     bool, typer.Option("-q", "--quiet", help="Results alone: no progress, no remarks.")
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder.", autocompletion=run_folders)
+]
 RunsArgument = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run or study folders.")]
 ReferenceOption = Annotated[
     str | None,

@@ -32,6 +32,7 @@ from duotone.cli.app import (
     show_path,
     talk,
 )
+from duotone.cli.completing import methods
 from duotone.cli.given import described, gather, parse_seeds
 from duotone.errors import Problems
 
@@ -67,7 +68,10 @@ DryRunOption = Annotated[
 
 @app.command()
 def run(
-    method: Annotated[str | None, typer.Argument(help="The method; see: duotone methods")] = None,
+    method: Annotated[
+        str | None,
+        typer.Argument(help="The method; see: duotone methods", autocompletion=methods),
+    ] = None,
     data: DataOption = None,
     style: StyleOption = None,
     partition: PartitionOption = None,

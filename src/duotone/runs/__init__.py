@@ -21,6 +21,7 @@ from duotone.runs.draft import OBJECT, Data, plan_population, with_tables
 from duotone.runs.execute import Interrupted, Progress, RunObserver, execute
 from duotone.runs.folder import RunFolder, list_runs
 from duotone.runs.handle import Run
+from duotone.runs.notebook import notebook_observers
 from duotone.runs.plan import Model, Plan, facts_of, plan_run
 
 __all__ = [
@@ -66,7 +67,7 @@ def run(
             :func:`duotone.data.objects.dataset_from_object`.
         model: A model's name, or a class, function or module.
         out: The folder to make; by default a new one in ``runs``.
-        observers: Told what happens.
+        observers: Told what happens; in a notebook, by default, a line that shows progress.
         **settings: More settings on top: those of a run, or of the method.
 
     Raises:
@@ -90,7 +91,7 @@ def run(
         values, model = {**values, "model": model}, None
     plan = plan_run(values, data=data, model=model)
     folder = prepare(plan, None if out is None else Path(out))
-    execute(folder, plan, observers)
+    execute(folder, plan, observers or notebook_observers())
     used = values["method"].get("name")
     return Run(folder.path, used if isinstance(used, type) else None, data, model)
 
@@ -151,7 +152,7 @@ def resume(
                 f"The {what} of {path} is no longer what the run began with; results would be "
                 "mixed. Restore it, or start a new run."
             )
-    execute(folder, plan, observers)
+    execute(folder, plan, observers or notebook_observers())
     return Run(folder.path, method, data, model)
 
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -97,6 +98,19 @@ class Client:
     def __repr__(self) -> str:
         facts = self.facts
         return f"<Client {facts.name!r}: {facts.role}, {self.method.name}, round {facts.round}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook who it is and what can be asked of it."""
+        facts = self.facts
+        rows = {
+            "role": facts.role if facts.gave is None else f"{facts.role}, {facts.gave}",
+            "group": facts.group or "–",
+            "training samples": f"{facts.samples:,}",
+            "model": f"{self.method.name}, {facts.model}, round {facts.round}",
+            "ask it": "predict(x), predict_proba(x), encode(x), explain(x), export(folder)",
+        }
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>client {escape(facts.name)}</caption>{cells}</table>"
 
     @property
     def name(self) -> str:

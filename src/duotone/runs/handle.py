@@ -43,6 +43,12 @@ class Run:
     data: Data | None = field(default=None, repr=False, compare=False)
     model: Model | None = field(default=None, repr=False, compare=False)
 
+    def _repr_html_(self) -> str:
+        """Show the first screen of the report in a notebook."""
+        # Named, not imported: reports are made from runs, and so stand above them.
+        shown: str = import_object("duotone.report.inline:run_html")(self)
+        return shown
+
     @property
     def folder(self) -> RunFolder:
         """The files behind it."""
