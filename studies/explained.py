@@ -16,7 +16,7 @@ and FedAvg, learn images that show it. For every method, data, seed and client:
 - decisions that change with another group's local part where a card says that something in the
   answer is particular to the client, and where it says that hardly anything is;
 - how often a card names one layer alone, and then the decisions that change with this layer, and
-  with all others;
+  with all others, of a client that had no part in the naming;
 - decisions that change with local codes of another group's samples, and of own ones;
 - how often a card says that the client speaks through the input.
 
@@ -58,7 +58,7 @@ ROUNDS = {
     ("feddva", VISIBLE): 40,
     ("fedavg", HIDDEN): 20,  # the control: nothing in the images shows the group
 }
-SPEAKING = ("fedavg", "fedcd", "fedrep")
+SPEAKING = ("fedavg", "fedcd", "fedrep", "content-style")
 SEEDS = (0, 1, 2)
 LOOKED_AT = 15  # samples of a client whose layers are exchanged
 MOVED = 10  # samples of a client that are moved to where others' samples lie
@@ -125,7 +125,9 @@ def checked(federation: Federation, client: Client) -> dict[str, float]:
     for words, chosen in (("named", named), ("unnamed", ~named)):
         found[f"part.{words}"] = float(flips[chosen].mean()) if chosen.any() else float("nan")
     found |= foretold(federation, client, own.x, told)
-    found |= layers_exchanged(client, rival, own.x[gate][:LOOKED_AT])
+    alike = [n for n in federation.members if federation.client(n).facts.group == rival.facts.group]
+    judge = federation.client(alike[-1])
+    found |= layers_exchanged(client, rival, judge, own.x[gate][:LOOKED_AT])
     found |= codes_exchanged(federation, client, own.x, gate)
     return {m: round(float(value), 4) for m, value in found.items() if not np.isnan(value)}
 
@@ -194,13 +196,16 @@ def randomised(federation: Federation, client: Client) -> Client:
     return Client(client.facts, client.method, params, client.opened)
 
 
-def layers_exchanged(client: Client, rival: Client, x: Tensor) -> dict[str, float]:
-    """Return how often the layer that a card names changes a decision, and all others together."""
-    layers = local_layers(client, [rival.params])
+def layers_exchanged(client: Client, rival: Client, judge: Client, x: Tensor) -> dict[str, float]:
+    """Return how often the layer that a card names changes a decision, and all others together.
+
+    The layer is named by exchanging the rival's; whether it changes the decision is tried with
+    layers of another client of the rival's group.
+    """
     named, others, alone = [], [], []
     for sample in x.split(1):
-        here, there = (int(c.scores_from(sample).argmax()) for c in (client, rival))
-        if len(layers) < 2 or here == there:
+        here, there, judged = (int(c.scores_from(sample).argmax()) for c in (client, rival, judge))
+        if here in (there, judged):
             continue
         shares = layer_shares(
             client,
@@ -208,14 +213,16 @@ def layers_exchanged(client: Client, rival: Client, x: Tensor) -> dict[str, floa
             [rival.params],
             lambda scores, a=here, b=there: float(scores[0, b] - scores[0, a]),  # type: ignore[misc]
         )
-        assert shares is not None
+        if shares is None:
+            continue
         alone.append(shares.is_one_layers_doing)
-        if not alone[-1]:
+        layers = local_layers(client, [judge.params])
+        if not alone[-1] or shares.largest not in layers:
             continue
         changed = exchange_values(
             client,
             sample,
-            rival.params,
+            judge.params,
             layers,
             lambda scores, a=here: float(scores[0].argmax() != a),  # type: ignore[misc]
         )

@@ -32,7 +32,8 @@ def commands(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/start.md"])
 def test_every_command_of_a_first_page_works(name, cli):
-    found = [command for command in commands(ROOT / name) if command != ["demo"]]
+    # The demo has a test of its own, and the explorer runs until it is stopped.
+    found = [c for c in commands(ROOT / name) if c[0] not in ("demo", "explore")]
     assert found
     for command in found:
         cli(*command)

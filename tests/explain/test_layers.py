@@ -66,14 +66,20 @@ def test_one_differing_layer_has_nothing_to_share_out():
     assert layer_shares(first, torch.tensor([[3.0]]), [second.params], value) is None
 
 
+def test_what_a_layer_does_by_itself_is_measured():
+    # Exchanging the scale alone gives 16 of 7, the shift alone 5: see the combinations above.
+    first, second = client(2.0, 1.0), client(5.0, -1.0)
+    found = layer_shares(first, torch.tensor([[3.0]]), [second.params], value)
+    assert (found.alone, found.others, found.total) == pytest.approx((9, -2, 7))
+    assert found.is_one_layers_doing
+
+
 @pytest.mark.parametrize(
-    ("values", "faithfulness", "expected"),
-    [((0.6, 0.1), 0.9, True), ((0.6, 0.1), 0.5, False), ((0.4, 0.3, 0.3), 0.9, False)],
+    ("alone", "others", "expected"), [(0.8, 0.2, True), (0.79, 0.1, False), (0.9, 0.21, False)]
 )
-def test_a_layer_is_named_alone_only_if_it_does_most_by_itself(values, faithfulness, expected):
-    names = tuple("abc"[: len(values)])
-    found = LayerShares(names, values, sum(values), faithfulness, 4)
-    assert found.is_one_layers_doing is expected
-    turned = LayerShares(names, tuple(-v for v in values), -sum(values), faithfulness, 4)
-    assert turned.is_one_layers_doing is expected
-    assert turned.largest == "a"
+def test_a_layer_is_named_alone_only_if_it_does_it_and_the_others_do_not(alone, others, expected):
+    for sign in (1, -1):
+        values = (0.6 * sign, 0.4 * sign)
+        found = LayerShares(("a", "b"), values, sign * 1.0, 1.0, 4, alone * sign, others * sign)
+        assert found.is_one_layers_doing is expected
+        assert found.largest == "a"

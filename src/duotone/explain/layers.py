@@ -17,6 +17,8 @@ from duotone.measures.decomposition import FloatArray
 from duotone.runs.client import Client
 from duotone.types import Params
 
+_ALONE, _REST = 0.8, 0.2
+"""What a layer must do of the whole difference to be named alone, and what others may do."""
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
@@ -30,6 +32,8 @@ class LayerShares:
         total: The whole difference; the sum of the values.
         faithfulness: See :func:`duotone.explain.shapley.faithfulness`.
         passes: How many networks were tried.
+        alone: The difference if the largest layer alone is exchanged.
+        others: The difference if all others are.
     """
 
     names: tuple[str, ...]
@@ -37,18 +41,24 @@ class LayerShares:
     total: float
     faithfulness: float
     passes: int
+    alone: float
+    others: float
 
     @property
     def largest(self) -> str:
         """The layer that did most towards the whole difference."""
-        sign = 1 if self.total >= 0 else -1
-        return self.names[int(np.argmax(sign * np.array(self.values)))]
+        return self.names[_largest(self.values, self.total)]
 
     @property
     def is_one_layers_doing(self) -> bool:
-        """Whether one layer does most of it by itself, so that it may be named alone."""
-        share = self.values[self.names.index(self.largest)] / self.total if self.total else 0.0
-        return share >= 0.5 and self.faithfulness >= 0.8
+        """Whether one layer does it by itself, and the others do not, so that it may be named."""
+        if not self.total:
+            return False
+        return self.alone / self.total >= _ALONE and self.others / self.total <= _REST
+
+
+def _largest(values: Sequence[float], total: float) -> int:
+    return int(np.argmax((1 if total >= 0 else -1) * np.array(values)))
 
 
 def differing_tensors(first: Params, *others: Params) -> list[str]:
@@ -144,12 +154,16 @@ def layer_shares(
     tables = [exchange_values(client, x, other, layers, worth) for other in others]
     values = np.mean(tables, axis=0)
     found = shapley(values)
+    total = float(values[-1] - values[0])
+    place = 1 << _largest(found.tolist(), total)
     return LayerShares(
         names=tuple(layers),
         values=tuple(float(value) for value in found),
-        total=float(values[-1] - values[0]),
+        total=total,
         faithfulness=faithfulness(values, found),
         passes=len(values) * len(others),
+        alone=float(values[place] - values[0]),
+        others=float(values[(len(values) - 1) ^ place] - values[0]),
     )
 
 
