@@ -3,7 +3,8 @@
 A method as published is its equations and its training. ``variant=paper`` gives both: settings that
 its paper prints for a data set are the defaults there, under whatever the user sets. Where a paper
 is silent (the number of rounds of FedVC, the batches of PaDPaF) the method's own default stays, and
-``docs/reproduction.md`` says "not printed".
+``docs/reproduction.md`` says "not printed". Ten members per round, which the thesis prints, are the
+default of every run that has as many.
 
 Settings are a run's tables, as in a configuration file. Only data is in here, and no torch.
 """
@@ -74,7 +75,6 @@ def _feddva(data: str, method: Mapping[str, Any]) -> Tables:
 def _fedcd(data: str, method: Mapping[str, Any]) -> Tables:
     """Section 5.3.2 and Table 5.1 of the thesis."""
     always = {
-        "sampled": 10,
         "method": {
             "lr": 0.005,
             "lr_decay": 0.8,
@@ -93,7 +93,6 @@ def _fedcd(data: str, method: Mapping[str, Any]) -> Tables:
 def _fedvc(data: str, method: Mapping[str, Any]) -> Tables:
     """Section 6.3.2 of the thesis; the number of rounds is not printed."""
     return {
-        "sampled": 10,
         "method": {
             "lr": 0.005,
             "lr_decay": 0.8,
