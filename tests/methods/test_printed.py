@@ -62,6 +62,8 @@ def test_padpaf_has_the_numbers_of_its_appendices(method, data, half_epochs, lr,
     assert found["rounds"] * found["method"]["epochs"] * 2 == half_epochs
     assert (found["method"]["lr"], found["method"]["content_dim"]) == (lr, latent)
     assert found["method"]["server_lr"] == 10 * lr
+    if method != "padpaf-vae":  # features of the discriminators: 64, and 128 for faces
+        assert (found["method"]["blocks"], found["method"]["width"]) == ("residual", latent // 2)
 
 
 def test_padpaf_on_photographs_has_other_rates_and_no_number_of_rounds():

@@ -49,14 +49,13 @@ too: content features and the head get what is left, and another client's lens o
 image (:meth:`PaDPaF.show`). Algorithm 2 serves where no stroke of an image may be left, and where
 there is no lens: a network learns from the source's own pictures to find content latents.
 
-*Deviations* in both variants: networks are a few times smaller than the paper's ResNets and plain
-(``blocks=residual`` is the published kind); discriminators have a linear layer on all features
-instead of their mean, without which digits take longer; the label's vector goes into the content
-latent and by a linear map into every normalisation, because a table per label is not learnt in
-hundreds of steps; Adam starts afresh in every round; the server averages (``server_optimizer=adam``
-is the paper's). Algorithm 2 with both of its maps is in :mod:`~duotone.methods.padpaf.transfer`.
-Runs are short: of the paper's 300 rounds ``variant=paper`` was run for 8, and longer ones were not
-tried.
+*Deviations*: plain networks are a few times smaller than the paper's ResNets, and have a linear
+layer on all features instead of their mean, without which digits take longer; ``variant=paper`` of
+a run starts from residual blocks and the other printed settings (:mod:`duotone.methods.printed`).
+In both variants the label's vector goes into the content latent and by a linear map into every
+normalisation, because a table per label is not learnt in hundreds of steps, and Adam starts afresh
+in every round. Algorithm 2 with both of its maps is in :mod:`~duotone.methods.padpaf.transfer`.
+docs/reproduction.md says how far runs came: ``paper`` had 8 of 300 rounds on plain networks.
 """
 
 from __future__ import annotations
