@@ -1,7 +1,7 @@
 """Are explanations right? Cards against planted truth, for methods that answer by the client.
 
 python -m studies.explained OUT.json [METHOD …]
-python -m studies.explained OUT.json table
+python -m studies.explained OUT.json tables
 
 In the data a visible gate says whether one rule for all or the rule of the client's group gives the
 class. Methods with local parameters learn rows and images that hide the group; methods with codes,
@@ -58,7 +58,7 @@ ROUNDS = {
     ("feddva", VISIBLE): 40,
     ("fedavg", HIDDEN): 20,  # the control: nothing in the images shows the group
 }
-SPEAKING = ("fedavg", "fedcd", "fedrep", "content-style")
+SPEAKING = ("fedavg", "fedcd", "fedrep")
 SEEDS = (0, 1, 2)
 LOOKED_AT = 15  # samples of a client whose layers are exchanged
 MOVED = 10  # samples of a client that are moved to where others' samples lie
@@ -262,49 +262,65 @@ def codes_exchanged(
     return found
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return means over clients, then over seeds, as a table in Markdown."""
-    found = pl.DataFrame(rows)
-    columns = {
+TABLES: dict[str, dict[str, tuple[str, ...]]] = {
+    "Reading": {
         "accuracy": ("accuracy.dependent", "accuracy.independent"),
         "size of reading": ("reading.dependent", "reading.independent"),
         "off the truth": ("off.dependent", "off.independent"),
         "wrong part": ("wrong_part.dependent", "wrong_part.independent"),
         "AUC, randomised": ("auc", "auc.randomised"),
-        "exchanged local part": ("flips.dependent", "flips.independent"),
         "precision, recall": ("foretold.precision", "foretold.recall"),
+    },
+    "Exchanges": {
+        "exchanged local part": ("flips.dependent", "flips.independent"),
         "part: named, not": ("part.named", "part.unnamed"),
         "one layer named": ("layers.one",),
         "that layer, all others": ("layers.named", "layers.others"),
+    },
+    "Codes and inputs": {
+        "accuracy": ("accuracy.dependent", "accuracy.independent"),
         "exchanged code": ("codes.other_group.dependent", "codes.other_group.independent"),
         "own codes": ("codes.own.dependent", "codes.own.independent"),
         "through the input": ("through_input.dependent", "through_input.independent"),
-    }
-    lines = [
-        f"| method, data | seeds | {' | '.join(columns)} |",
-        f"|---|---:|{'---|' * len(columns)}",
-    ]
-    for name, data in ROUNDS:
-        own = found.filter((pl.col("method") == name) & (pl.col("data") == data))
-        if not own.height:
-            continue
-        seeds = own.group_by("metric", "seed").agg(pl.col("value").mean())
-        means = dict(seeds.group_by("metric").agg(pl.col("value").mean()).iter_rows())
-        cells = [
-            " / ".join(f"{means[metric]:.3f}" if metric in means else "–" for metric in pair)
-            for pair in columns.values()
-        ]
-        lines.append(f"| `{name}`, {data} | {own['seed'].n_unique()} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    },
+}
+
+
+def tables(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return means over clients, then over seeds, as tables in Markdown."""
+    found = pl.DataFrame(rows)
+    seeds = found.group_by("method", "data", "metric", "seed").agg(pl.col("value").mean())
+    over_seeds = seeds.group_by("method", "data", "metric").agg(pl.col("value").mean())
+    means = {tuple(key): value for *key, value in over_seeds.iter_rows()}
+    lines = []
+    for title, columns in TABLES.items():
+        lines += [f"### {title}", "", f"| method, data | {' | '.join(columns)} |"]
+        lines.append(f"|---|{'---|' * len(columns)}")
+        for name, data in ROUNDS:
+            is_personal = name in PARAMETERS
+            if is_personal == (title == "Codes and inputs") and name not in SPEAKING:
+                continue
+            if not is_personal and title != "Codes and inputs":
+                continue
+            cells = [
+                " / ".join(
+                    f"{means[name, data, metric]:.3f}" if (name, data, metric) in means else "–"
+                    for metric in pair
+                )
+                for pair in columns.values()
+            ]
+            lines.append(f"| `{name}`, {data} | {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Run what is not in the file yet, or print the table."""
+    """Run what is not in the file yet, or print the tables."""
     out, *wanted = sys.argv[1:]
     path = Path(out)
     rows = json.loads(path.read_text()) if path.exists() else []
-    if wanted == ["table"]:
-        sys.stdout.write(table(rows))
+    if wanted == ["tables"]:
+        sys.stdout.write(tables(rows))
         return
     done = {(row["method"], row["data"], row["seed"]) for row in rows}
     for seed in SEEDS:

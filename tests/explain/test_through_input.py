@@ -84,3 +84,22 @@ def test_numbers_are_not_asked_about(ruled):
     info = SimpleNamespace(task="regression")
     other = SimpleNamespace(facts=SimpleNamespace(info=info), method=client.method)
     assert through_input(federation, other, x) is None
+
+
+def test_an_answer_that_goes_another_way_is_not_asked_about(ruled, monkeypatch):
+    client = ruled.client("c0")
+    federation = Federation(client.opened)
+    x = client.opened.plan.population.data("c0", "test").x[:1]
+    network = client.model()
+    beside = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))  # layers that nothing goes through
+
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.beside, self.network = beside, network
+
+        def forward(self, x):
+            return self.network(x)
+
+    monkeypatch.setattr(client, "model", Other, raising=False)
+    assert through_input(federation, client, x) is None

@@ -84,7 +84,8 @@ def through_input(federation: Federation, client: Client, x: Tensor) -> ThroughI
     """Ask what would be said of a sample if other clients had sent it.
 
     ``None`` where that cannot be asked: numbers instead of classes, no hidden layer of moderate
-    width, an answer that is not the plain network's, no samples of two clients at hand.
+    width that all answers go through, an answer that is not the plain network's, no samples of two
+    clients at hand.
 
     Args:
         federation: The run.
@@ -96,21 +97,23 @@ def through_input(federation: Federation, client: Client, x: Tensor) -> ThroughI
     if client.facts.info.task != "classes" or not is_plain:
         return None
     held = _samples(federation, client)
-    network = client.model()
+    if len(held) < 2 or client.name not in held:
+        return None
+    network, device = client.model(), client.method.device
     try:
         name = layer_after(network, None)
-    except ConfigError:
+        layer = network.get_submodule(name)
+        if _width(layer) > _WIDEST:
+            return None
+        with one_thread():
+            vector = hidden_vectors(network, layer, x.to(device)).cpu().double()[0]
+            hidden = {
+                own: hidden_vectors(network, layer, data.x.to(device)).cpu().double()
+                for own, data in held.items()
+            }
+            return _Game(client, network, name, x, vector, hidden).play()
+    except ConfigError:  # no such layer, or one that answers do not go through
         return None
-    layer = network.get_submodule(name)
-    if len(held) < 2 or client.name not in held or _width(layer) > _WIDEST:
-        return None
-    with one_thread():
-        hidden = {
-            own: hidden_vectors(network, layer, data.x.to(client.method.device)).cpu().double()
-            for own, data in held.items()
-        }
-        found = hidden_vectors(network, layer, x.to(client.method.device)).cpu().double()
-        return _Game(client, network, name, x, found[0], hidden).play()
 
 
 def _samples(federation: Federation, client: Client) -> dict[str, ClientData]:
