@@ -80,6 +80,16 @@ def test_a_missing_run_is_said(tmp_path):
         start(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_without_the_extra_the_line_says_what_to_install(fedbn, package):
+    code = f"import sys; sys.modules[{package!r}] = None; from duotone.cli import main; main()"
+    command = [sys.executable, "-c", code, "explore", str(fedbn.path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("pip install duotone[explore]")
+    assert "\n" not in done.stderr.strip()
+
+
 def test_the_pages_files_are_in_the_package():
     static = files("duotone.explorer") / "static"
     names = {"index.html", "explorer.css", "main.js", "scatter.js"}

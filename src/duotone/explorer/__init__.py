@@ -8,6 +8,15 @@ Nothing here changes a run, and nothing leaves this machine.
 
 from __future__ import annotations
 
-from duotone.explorer.local_server import LocalServer, beside, start
+from duotone.errors import MissingExtraError
+
+try:
+    from duotone.explorer.local_server import LocalServer, beside, start
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn", "anyio"):
+        raise
+    raise MissingExtraError(
+        "The explorer needs starlette and uvicorn; install them with: pip install duotone[explore]"
+    ) from error
 
 __all__ = ["LocalServer", "beside", "start"]

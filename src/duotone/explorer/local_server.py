@@ -11,20 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from duotone.errors import ConfigError, MissingExtraError
+import uvicorn
+
+from duotone.errors import ConfigError
 from duotone.explorer.explored import Explored
+from duotone.explorer.guard import new_token
+from duotone.explorer.web_app import web_app
 from duotone.runs import Run, load_run
 from duotone.runs.compare import runs_below
-
-try:
-    import uvicorn
-
-    from duotone.explorer.guard import new_token
-    from duotone.explorer.web_app import web_app
-except ImportError as error:
-    raise MissingExtraError(
-        "The explorer needs starlette and uvicorn; install them with: pip install duotone[explore]"
-    ) from error
 
 _HOST = "127.0.0.1"
 _PATIENCE = 20.0

@@ -2,59 +2,10 @@
 // Dots are stamped from small pictures made once per colour and symbol, so ten thousand stay smooth.
 
 import { el } from "./dom.js";
+import { stamp } from "./marks.js";
 import { ink, onTheme } from "./theme.js";
 
-const SYMBOLS = ["circle", "square", "diamond", "triangle", "cross"];
-
-function outline(pen, symbol, radius) {
-  pen.beginPath();
-  if (symbol === "circle") pen.arc(0, 0, radius, 0, 2 * Math.PI);
-  else if (symbol === "square") pen.rect(-radius * 0.85, -radius * 0.85, radius * 1.7, radius * 1.7);
-  else if (symbol === "diamond")
-    (pen.moveTo(0, -radius * 1.2),
-      pen.lineTo(radius * 1.2, 0),
-      pen.lineTo(0, radius * 1.2),
-      pen.lineTo(-radius * 1.2, 0));
-  else if (symbol === "triangle")
-    (pen.moveTo(0, -radius * 1.15),
-      pen.lineTo(radius * 1.1, radius * 0.85),
-      pen.lineTo(-radius * 1.1, radius * 0.85));
-  else {
-    const arm = radius * 0.38;
-    pen.rect(-arm, -radius, 2 * arm, 2 * radius);
-    pen.rect(-radius, -arm, 2 * radius, 2 * arm);
-  }
-  pen.closePath();
-}
-
-function stamp(colour, symbol, isOpen, radius, ratio) {
-  const size = Math.ceil((2 * radius + 5) * ratio);
-  const made = el("canvas", { width: size, height: size });
-  const pen = made.getContext("2d");
-  pen.translate(size / 2, size / 2);
-  pen.scale(ratio, ratio);
-  outline(pen, symbol, radius);
-  pen.fillStyle = pen.strokeStyle = colour;
-  pen.lineWidth = 1.6;
-  if (isOpen) pen.stroke();
-  else pen.fill();
-  return made;
-}
-
-export const markOf = (place, series) => ({
-  colour: series[place % series.length],
-  symbol: SYMBOLS[place % SYMBOLS.length],
-});
-
-// A small mark for a legend, the same as on the map.
-export function legendMark(mark) {
-  const ratio = devicePixelRatio || 1;
-  const made = stamp(mark.colour, mark.symbol, mark.isOpen, 5, ratio);
-  made.className = "mark";
-  made.style.width = `${made.width / ratio}px`;
-  made.setAttribute("aria-hidden", "true");
-  return made;
-}
+const MANY = 2000; // dots that are not drawn one by one while they are dragged
 
 export class Scatter {
   // options: {label, height, radius, onpick(place), onselect(places), onview(places), words(place)}
@@ -129,22 +80,30 @@ export class Scatter {
     this.draw();
   }
 
-  _place(point) {
+  // Where points lie on the screen is a scale and a shift in each direction, found once per frame.
+  _aim() {
     const { left, low, width, height } = this.bounds;
     const { margin } = this.options;
-    const x = margin + ((point.x - left) / width) * (this.width - 2 * margin);
-    const y = this.height - margin - ((point.y - low) / height) * (this.height - 2 * margin);
-    return [
-      (x - this.width / 2) * this.zoom + this.width / 2 + this.shift.x,
-      (y - this.height / 2) * this.zoom + this.height / 2 + this.shift.y,
-    ];
+    const wide = ((this.width - 2 * margin) / width) * this.zoom;
+    const high = ((this.height - 2 * margin) / height) * this.zoom;
+    this.aim = {
+      wide,
+      high,
+      x: (margin - this.width / 2) * this.zoom + this.width / 2 + this.shift.x - left * wide,
+      y: (this.height / 2 - margin) * this.zoom + this.height / 2 + this.shift.y + low * high,
+    };
+  }
+
+  _place(point) {
+    return [this.aim.x + point.x * this.aim.wide, this.aim.y - point.y * this.aim.high];
   }
 
   _stamp(mark) {
-    const key = `${mark.colour} ${mark.symbol} ${mark.isOpen}`;
-    if (!this.stamps.has(key))
-      this.stamps.set(key, stamp(mark.colour, mark.symbol, mark.isOpen, this.options.radius, this.ratio));
-    return this.stamps.get(key);
+    if (!this.stamps.has(mark)) {
+      const { radius } = this.options;
+      this.stamps.set(mark, stamp(mark.colour, mark.symbol, mark.isOpen, radius, this.ratio));
+    }
+    return this.stamps.get(mark);
   }
 
   _paint() {
@@ -152,30 +111,55 @@ export class Scatter {
     const pen = this.canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    const seen = [];
-    const anyChosen = this.chosen.size > 0;
-    this.points.forEach((point, place) => {
-      const [x, y] = this._place(point);
-      if (x < -30 || y < -30 || x > this.width + 30 || y > this.height + 30) return;
-      seen.push(place);
-      pen.globalAlpha = anyChosen && !this.chosen.has(place) ? 0.18 : this.points.length > 300 ? 0.75 : 1;
-      const picture = point.picture ?? this.pictures.get(place);
-      if (picture?.complete && picture.naturalWidth) this._picture(pen, point, picture, x, y, place);
-      else {
-        const made = this._stamp(point.mark);
-        pen.drawImage(
-          made,
-          Math.round(x * this.ratio - made.width / 2),
-          Math.round(y * this.ratio - made.height / 2),
-        );
-      }
-    });
+    this._aim();
+    if (this.isDragged && this.points.length > MANY) return this._slide(pen);
+    this.held = null;
+    const seen = this._dots(pen, 0, 0);
     pen.globalAlpha = 1;
     this._names(pen, seen);
     this._box(pen);
     this.seen = seen;
     clearTimeout(this.told);
     this.told = setTimeout(() => this.options.onview?.(seen), 250);
+  }
+
+  // Draws all dots that fall onto a canvas, which may reach beyond the map; returns which.
+  _dots(pen, beyondX, beyondY) {
+    const seen = [];
+    const anyChosen = this.chosen.size > 0;
+    const usual = this.points.length > 300 ? 0.75 : 1;
+    const { wide, high } = this.aim;
+    for (let place = 0; place < this.points.length; place++) {
+      const point = this.points[place];
+      const x = this.aim.x + point.x * wide + beyondX;
+      const y = this.aim.y - point.y * high + beyondY;
+      const isOutside = x < -30 || y < -30 || x > this.width + 2 * beyondX + 30;
+      if (isOutside || y > this.height + 2 * beyondY + 30) continue;
+      seen.push(place);
+      pen.globalAlpha = anyChosen && !this.chosen.has(place) ? 0.18 : usual;
+      const picture = point.picture ?? this.pictures.get(place);
+      if (picture?.complete && picture.naturalWidth) this._picture(pen, point, picture, x, y, place);
+      else {
+        const made = this._stamp(point.mark);
+        const half = made.width / 2;
+        pen.drawImage(made, Math.round(x * this.ratio - half), Math.round(y * this.ratio - half));
+      }
+    }
+    return seen;
+  }
+
+  // While a map of many dots is dragged, a picture of it and its surroundings is moved as a whole.
+  _slide(pen) {
+    const [beyondX, beyondY] = [this.width / 2, this.height / 2];
+    const apart = (name) => this.shift[name] - (this.held?.shift[name] ?? 0);
+    if (!this.held || Math.abs(apart("x")) > beyondX || Math.abs(apart("y")) > beyondY) {
+      const canvas = el("canvas", { width: 2 * this.canvas.width, height: 2 * this.canvas.height });
+      this._dots(canvas.getContext("2d"), beyondX, beyondY);
+      this.held = { canvas, shift: { ...this.shift } };
+    }
+    const left = (apart("x") - beyondX) * this.ratio;
+    const top = (apart("y") - beyondY) * this.ratio;
+    pen.drawImage(this.held.canvas, Math.round(left), Math.round(top));
   }
 
   _picture(pen, point, picture, x, y, place) {
@@ -255,9 +239,12 @@ export class Scatter {
       if (!from) return this._hover(x, y);
       from.moved ||= Math.hypot(x - from.x, y - from.y) > 4;
       if (!from.moved) return;
-      this._hover(-99, -99);
+      if (this.hovered >= 0) this._hover(-99, -99);
       if (from.selects) this.box = { x0: from.x, y0: from.y, x1: x, y1: y };
-      else this.shift = { x: from.shift.x + x - from.x, y: from.shift.y + y - from.y };
+      else {
+        this.isDragged = true;
+        this.shift = { x: from.shift.x + x - from.x, y: from.shift.y + y - from.y };
+      }
       this.draw();
     });
     on("pointerup", (event) => {
@@ -268,6 +255,12 @@ export class Scatter {
         else if (this.chosen.size) this.options.onselect?.([]);
       } else if (this.box) this._select(this.box);
       from = this.box = null;
+      this.isDragged = false;
+      this.draw();
+    });
+    on("pointercancel", () => {
+      from = this.box = null;
+      this.isDragged = false;
       this.draw();
     });
     on("pointerleave", () => this._hover(-99, -99));

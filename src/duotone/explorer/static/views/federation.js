@@ -1,8 +1,9 @@
 // The federation: what answers are made of, where clients lie, who is served worst.
 
 import { choice, el, note, percent, table } from "../dom.js";
+import { legendMark, markOf } from "../marks.js";
 import { clientLink, score } from "../parts.js";
-import { legendMark, markOf, Scatter } from "../scatter.js";
+import { Scatter } from "../scatter.js";
 import { go, keep } from "../state.js";
 
 const PARTS = {
