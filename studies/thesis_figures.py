@@ -81,7 +81,7 @@ def hidden_layers(study: Path, out: Path) -> None:
     """Draw fig. 5.8: what FedAvg and FedBN hand to their last layer, and FedCD's codes."""
     shown = (
         ("fedavg-batchnorm", "shared", "FedAvg, BatchNorm: features"),
-        ("fedbn", "shared", "FedBN: features"),
+        ("fedbn", "local", "FedBN: features"),
         ("fedcd-fc1", "local", "FedCD as printed, FC1: Pᵀz"),
         ("fedcd-exact", "local", "FedCD, exact, FC1: Pᵀz"),
     )
