@@ -18,7 +18,7 @@ from duotone.cli.app import (
     show_json,
     talk,
 )
-from duotone.cli.printing import results_table, table, value_text
+from duotone.cli.printing import is_narrow, results_table, table, value_text
 
 if TYPE_CHECKING:
     from duotone.runs import Run
@@ -135,7 +135,7 @@ def _show_scores(summary: Mapping[str, Any]) -> None:
     metric, found = summary["headline"], summary["scores"]
     points = curve_points(found)
     apart = {*points.values(), *(f"{name}.selected" for name in found)}
-    scores = table(
+    columns = (
         "score",
         f">last round ({summary['rounds']})",
         f">selected round ({summary['selected_round'] or '–'})",
@@ -143,11 +143,14 @@ def _show_scores(summary: Mapping[str, Any]) -> None:
         ">clients",
         "better",
     )
+    shown = (0, 1, 3) if is_narrow() else range(len(columns))
+    scores = table(*(columns[place] for place in shown))
     for name, score in found.items():
         if name not in apart:
             both = [value_text(found, key) for key in (name, f"{name}.selected")]
             unit = score.get("unit", "number").replace("share", "%")
-            scores.add_row(name, *both, unit, str(score["n"]), score["direction"])
+            cells = (name, *both, unit, str(score["n"]), score["direction"])
+            scores.add_row(*(cells[place] for place in shown))
     show(scores)
     if points:
         title = f"Newcomers {metric} by labelled samples"

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 from duotone.words import RULES
+
+NARROW = 80
+"""Columns of a terminal below which tables show less."""
 
 
 def table(*columns: str, title: str | None = None) -> Table:
     """Return an empty table; a column name that starts with ">" is aligned to the right."""
     result = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for column in columns:
+    for number, column in enumerate(columns):
         result.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left"
+            column.removeprefix(">"),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=number == 0 or (is_narrow() and column.startswith(">")),  # names stay whole
         )
     return result
+
+
+def is_narrow() -> bool:
+    """Say whether there is room for the most important columns only."""
+    return sys.stdout.isatty() and Console().width < NARROW
 
 
 def value_text(scores: Mapping[str, Any], name: str, *, spread: bool = True) -> str:
@@ -39,23 +51,29 @@ def results_table(summaries: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
     """
     metric = str(summaries[0][1]["headline"])
     unit = " %" if metric == "accuracy" else ""
-    result = table(
-        "method",
-        f">members {metric}{unit}",
-        ">worst member",
-        f">newcomers {metric}{unit}",
-        ">worst newcomer",
-        "newcomers give",
+    narrow = is_narrow()
+    result = (
+        table("method", ">members", ">newcomers", "giving")
+        if narrow
+        else table(
+            "method",
+            f">members {metric}{unit}",
+            ">worst member",
+            f">newcomers {metric}{unit}",
+            ">worst newcomer",
+            "newcomers give",
+        )
     )
     for name, summary in summaries:
         scores = summary["scores"]
         has_newcomers = f"newcomer.{metric}" in scores
-        result.add_row(
-            name,
-            value_text(scores, f"member.{metric}"),
-            value_text(scores, "member.worst"),
-            value_text(scores, f"newcomer.{metric}"),
-            value_text(scores, "newcomer.worst"),
-            RULES[summary["newcomer_rule"]] if has_newcomers else "–",
+        given = RULES[summary["newcomer_rule"]] if has_newcomers else "–"
+        means, worst = (
+            [value_text(scores, f"{role}.{score}") for role in ("member", "newcomer")]
+            for score in (metric, "worst")
         )
+        if narrow:
+            result.add_row(name, *means, given)
+        else:
+            result.add_row(name, means[0], worst[0], means[1], worst[1], given)
     return result
