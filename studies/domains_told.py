@@ -57,9 +57,9 @@ class Points:
 
     def map_of(self, code: str) -> NDArray[np.float32]:
         """Return where t-SNE puts the samples."""
-        found: NDArray[np.float32] = TSNE(init="pca", random_state=0).fit_transform(
-            self.scaled(code)
-        )
+        values = self.scaled(code)
+        start = "pca" if values.shape[1] > 1 else "random"
+        found: NDArray[np.float32] = TSNE(init=start, random_state=0).fit_transform(values)
         return found
 
     def domain_told(self, code: str, *, by_other_clients: bool) -> float:
