@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import torch
-
 from studies.simpson_router import routed
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import torch
-
 from studies.style_prediction import OneNumberEach
 
 
