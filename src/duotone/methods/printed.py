@@ -50,7 +50,12 @@ def printed_training(values: Mapping[str, Any]) -> tuple[int, int] | None:
 def _family(data: object) -> str:
     """Return the data set of the papers that some data is: its name, or that of a file."""
     name = PurePath(str(data)).stem.lower()
-    return {"digits": "mnist", "digits4": "digits5", "celeba64": "celeba", "celeba64-attributes": "celeba"}.get(name, name)
+    return {
+        "digits": "mnist",
+        "digits4": "digits5",
+        "celeba64": "celeba",
+        "celeba64-attributes": "celeba",
+    }.get(name, name)
 
 
 def _feddva(data: str, method: Mapping[str, Any]) -> Tables:
