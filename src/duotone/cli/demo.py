@@ -61,7 +61,7 @@ def demo(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """See personalisation work: four methods on real digits, five clients, about 90 seconds.
+    """See personalisation work: four methods on real digits, five clients, about two minutes.
 
     Every client has its own mark drawn over its digits, its own mix of digits, and few labels. Four
     clients train; the fifth is a newcomer that joins when training is over.
