@@ -294,7 +294,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> str:
     means = {tuple(key): value for *key, value in over_seeds.iter_rows()}
     lines = []
     for title, columns in TABLES.items():
-        lines += [f"### {title}", "", f"| method, data | {' | '.join(columns)} |"]
+        lines += [f"## {title}", "", f"| method, data | {' | '.join(columns)} |"]
         lines.append(f"|---|{'---|' * len(columns)}")
         for name, data in ROUNDS:
             is_personal = name in PARAMETERS

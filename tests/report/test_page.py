@@ -258,7 +258,8 @@ def test_several_runs_are_compared_with_their_seeds_pooled(make_run, tmp_path):
     assert "Against fedavg" in text
     assert "Settings that differ" in text
     assert "method.name fedavg fedprox" in text
-    assert "Between fedprox and fedavg no difference is shown (+5.0 points" in text
+    assert "fedprox − fedavg: +5.0 points, 95 % interval" in text
+    assert "not declared before the runs, so no verdict." in text
     with pytest.raises(ConfigError, match="no entry 'local'"):
         write_report(runs, reference="local")
 
