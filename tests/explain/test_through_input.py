@@ -39,7 +39,7 @@ def test_a_network_that_looks_at_where_clients_differ_lets_the_client_speak():
     assert found.speaks
     assert found.answers == {"b": "yes", "c": "yes"}
     words = found.sentence("no", "image")
-    assert words.startswith("The client speaks through the image itself: as one of b's")
+    assert words.startswith("The client speaks through the image itself: as one of client b's")
     assert words.endswith("called yes; 2 of 2 other clients would change it.")
 
 

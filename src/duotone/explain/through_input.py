@@ -75,8 +75,8 @@ class ThroughInput:
             return f"The answer does not depend on whose {thing} this is."
         name, said = next(iter(others.items()))
         return (
-            f"The client speaks through the {thing} itself: as one of {name}'s it would be called "
-            f"{said}; {len(others)} of {len(self.answers)} other clients would change it."
+            f"The client speaks through the {thing} itself: as one of client {name}'s it would be "
+            f"called {said}; {len(others)} of {len(self.answers)} other clients would change it."
         )
 
 
