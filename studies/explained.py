@@ -66,7 +66,7 @@ NAMED = 0.2  # a larger reading foretells that others decide otherwise; chosen w
 
 
 def explained(name: str, data: str, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """Train one method with one seed and check its explanations; return a row for each value."""
+    """Train one method with one seed and check its explanations; return a row for each client."""
     rounds = ROUNDS[name, data]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -84,14 +84,16 @@ def explained(name: str, data: str, seed: int, folder: Path) -> list[dict[str, A
     opened = run.client("c0").opened
     assert opened is not None
     federation = Federation(opened)
-    rows = []
-    for client in federation.members:
-        found = checked(federation, federation.client(client))
-        rows += [
-            {"method": name, "data": data, "seed": seed, "client": client, "metric": m, "value": v}
-            for m, v in found.items()
-        ]
-    return rows
+    return [
+        {
+            "method": name,
+            "data": data,
+            "seed": seed,
+            "client": client,
+            "values": checked(federation, federation.client(client)),
+        }
+        for client in federation.members
+    ]
 
 
 def checked(federation: Federation, client: Client) -> dict[str, float]:
@@ -288,7 +290,13 @@ TABLES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return means over clients, then over seeds, as tables in Markdown."""
-    found = pl.DataFrame(rows)
+    found = pl.DataFrame(
+        [
+            {**{name: row[name] for name in ("method", "data", "seed")}, "metric": m, "value": v}
+            for row in rows
+            for m, v in row["values"].items()
+        ]
+    )
     seeds = found.group_by("method", "data", "metric", "seed").agg(pl.col("value").mean())
     over_seeds = seeds.group_by("method", "data", "metric").agg(pl.col("value").mean())
     means = {tuple(key): value for *key, value in over_seeds.iter_rows()}

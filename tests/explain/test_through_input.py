@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -103,3 +104,22 @@ def test_an_answer_that_goes_another_way_is_not_asked_about(ruled, monkeypatch):
 
     monkeypatch.setattr(client, "model", Other, raising=False)
     assert through_input(federation, client, x) is None
+
+
+# Probabilities of "no" at clients a, b, c: by all neighbours, and by each half of them.
+CLEAR = ([0.9, 0.1, 0.1], [0.9, 0.1, 0.1], [0.9, 0.1, 0.1])
+PLAYS = {
+    "clear": (CLEAR, True),
+    "own half changes it": (([0.9, 0.1, 0.1], [0.4, 0.1, 0.1], [0.9, 0.1, 0.1]), False),
+    "a half disagrees": (([0.9, 0.1, 0.1], [0.9, 0.1, 0.6], [0.9, 0.1, 0.1]), False),
+    "halves differ as clients do": (([0.9, 0.2, 0.2], [0.9, 0.0, 0.0], [0.9, 0.45, 0.45]), False),
+}
+
+
+@pytest.mark.parametrize("play", PLAYS)
+def test_halves_of_the_neighbours_must_agree(play, monkeypatch):
+    shares, expected = PLAYS[play]
+    told = iter(np.array([[p, 1 - p] for p in own]) for own in shares)
+    game = made([1.0, 0.0, 0.0])
+    monkeypatch.setattr(game, "_said", lambda vectors: next(told))
+    assert game.play().speaks is expected
