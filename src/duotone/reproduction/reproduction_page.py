@@ -108,7 +108,7 @@ def _number_lines(row: Row) -> list[list[str]]:
 def _setting_line(row: Row) -> list[str]:
     used = used_text(row) or (f"study `{row.study}`" if row.study else NOTHING)
     differs = " ".join(filter(None, [row.differs, row.not_comparable])) or NOTHING
-    length = f", about {row.hours:g} h a run" if row.hours else ""
+    length = f", up to {row.hours:g} h a run" if row.hours else ""
     return [row.name, row.claim, f"`{row.command}`{length}", printed_text(row), used, differs]
 
 

@@ -152,7 +152,7 @@ class Row(Settings):
     duotone: bool = False
     """Whether its study also has an entry ``duotone``: the method made to work."""
     hours: float | None = None
-    """About how many hours one run of its study takes on two cores, whole."""
+    """About how many hours the longest run of its study takes on two cores, whole."""
 
     @property
     def judged(self) -> list[Result]:

@@ -31,6 +31,27 @@ def gaussian(mean, log_variance):
     return Gaussian(torch.tensor(mean), torch.tensor(log_variance))
 
 
+# -- networks
+
+
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 64)])
+def test_the_decoder_as_printed_is_the_encoder_in_reverse(channels, size):
+    data = DataInfo((channels, size, size), "classes", 4)
+    network = make(variant="paper").build(data)
+    down, up = (
+        [m for m in part.modules() if isinstance(m, torch.nn.Conv2d)]
+        for part in (network.encoder_z, network.decoder)
+    )
+    assert len(down) == 4
+    assert [(m.out_channels, m.in_channels) for m in reversed(down)] == [
+        (m.in_channels, m.out_channels) for m in up
+    ]
+    x = torch.rand(2, channels, size, size)
+    q_z, z, q_c = network.encode(x, sample=True)
+    assert network.decoder(z, q_c.sample()).shape == x.shape
+    assert network.decoder(z, q_c.sample()).min() < 0  # logits
+
+
 # -- terms, worked by hand
 
 

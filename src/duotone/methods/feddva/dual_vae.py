@@ -17,8 +17,26 @@ Composition: TypeAlias = Literal["one-piece", "over", "modulate"]
 
 PRINTED = 4
 """Convolutions of the paper's encoders; its decoder is "the reverse of the encoding modules"."""
+HIDDEN = 128
+"""Units of the layer between convolutions and code."""
 _SMALLEST = 8
 _LARGEST_FLAT = 40  # pixels a side; beyond them a decoder without convolutions is mostly one matrix
+
+
+def convolutions(size: tuple[int, int], depth: int) -> list[tuple[int, tuple[int, int]]]:
+    """Return the channels and the height and width that each convolution of an encoder leaves.
+
+    >>> convolutions((28, 28), 4)
+    [(16, (14, 14)), (32, (7, 7)), (64, (4, 4)), (64, (4, 4))]
+    """
+    found: list[tuple[int, tuple[int, int]]] = []
+    width = 16
+    while max(size) > 4:
+        size = (math.ceil(size[0] / 2), math.ceil(size[1] / 2))
+        found.append((width, size))
+        width *= 2
+    found += [(width // 2, size)] * (depth - len(found))
+    return found
 
 
 class GaussianEncoder(nn.Module):
@@ -40,18 +58,17 @@ class GaussianEncoder(nn.Module):
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        width, (height, breadth) = 16, size
-        while max(height, breadth) > 4:
-            kernel = 4 if height % 2 == breadth % 2 == 0 else 3  # halves both, rounding up
-            layers += [nn.Conv2d(channels, width, kernel, stride=2, padding=1), leaky()]
-            channels, width = width, 2 * width
-            height, breadth = math.ceil(height / 2), math.ceil(breadth / 2)
-        for _ in range(depth - len(layers) // 2):
-            layers += [nn.Conv2d(channels, channels, 3, padding=1), leaky()]
-        layers += [nn.Flatten(), nn.Linear(channels * height * breadth, 128), leaky()]
+        for width, reached in convolutions(size, depth):
+            if reached == size:
+                layers += [nn.Conv2d(channels, width, 3, padding=1), leaky()]
+            else:
+                kernel = 4 if size[0] % 2 == size[1] % 2 == 0 else 3  # halves both, rounding up
+                layers += [nn.Conv2d(channels, width, kernel, stride=2, padding=1), leaky()]
+            channels, size = width, reached
+        layers += [nn.Flatten(), nn.Linear(channels * math.prod(size), HIDDEN), leaky()]
         self.layers = nn.Sequential(*layers)
-        self.mean = nn.Linear(128, dimensions)
-        self.log_variance = nn.Linear(128, dimensions)
+        self.mean = nn.Linear(HIDDEN, dimensions)
+        self.log_variance = nn.Linear(HIDDEN, dimensions)
 
     def forward(self, x: Tensor) -> Gaussian:
         """Return the posterior of each sample's code."""
@@ -67,19 +84,39 @@ class OnePiece(nn.Module):
         shape: Channels, height and width of the images.
         shared: Dimensions of the shared code.
         local: Dimensions of the local code.
-        convolves: Whether it grows the image by convolutions, whatever its size.
+        depth: How many convolutions it has, those of the encoder in reverse; without, it has as
+            many as the image needs.
     """
 
     def __init__(
-        self, shape: tuple[int, int, int], shared: int, local: int, *, convolves: bool = False
+        self, shape: tuple[int, int, int], shared: int, local: int, *, depth: int = 0
     ) -> None:
         super().__init__()
-        self.both = branch(shared + local, shape, convolves=convolves)
+        codes = shared + local
+        self.both = mirrored(codes, shape, depth) if depth else branch(codes, shape)
 
     def forward(self, z: Tensor, c: Tensor) -> Tensor:
         """Return the logits of all pixels."""
         logits: Tensor = self.both(torch.cat([z, c], dim=1))
         return logits
+
+
+def mirrored(dimensions: int, shape: tuple[int, int, int], depth: int) -> nn.Sequential:
+    """Build the layers of an encoder in reverse, from a code to the logits of an image."""
+    channels, *size = shape
+    height, breadth = size
+    steps = convolutions((height, breadth), depth)
+    width, reached = steps[-1]
+    layers: list[nn.Module] = [nn.Linear(dimensions, HIDDEN), leaky()]
+    layers += [nn.Linear(HIDDEN, width * math.prod(reached)), leaky()]
+    layers += [nn.Unflatten(1, (width, *reached))]
+    for below, before in reversed([(channels, (height, breadth)), *steps[:-1]]):
+        if before != reached:
+            # Up by repetition and then a convolution: transposed ones leave checkerboards.
+            layers.append(nn.Upsample(size=before))
+        layers += [nn.Conv2d(width, below, 3, padding=1), leaky()]
+        width, reached = below, before
+    return nn.Sequential(*layers[:-1])  # logits are not rectified
 
 
 class Over(nn.Module):
@@ -135,12 +172,10 @@ class Modulate(nn.Module):
         return logits
 
 
-def branch(
-    dimensions: int, shape: tuple[int, int, int], *, convolves: bool = False
-) -> nn.Sequential:
+def branch(dimensions: int, shape: tuple[int, int, int]) -> nn.Sequential:
     """Build layers from a code to the logits of an image; its last tensor is the output's bias."""
     channels, height, width = shape
-    if max(height, width) <= _LARGEST_FLAT and not convolves:
+    if max(height, width) <= _LARGEST_FLAT:
         return nn.Sequential(
             nn.Linear(dimensions, 200),
             leaky(),
@@ -226,7 +261,7 @@ class DualVAE(nn.Module):
         self.plane = nn.Linear(shared, height * width)
         self.encoder_c = GaussianEncoder(channels + 1, (height, width), local, depth)
         self.decoder = (
-            OnePiece(shape, shared, local, convolves=True)
+            OnePiece(shape, shared, local, depth=depth)
             if depth
             else DECODERS[composition](shape, shared, local)
         )
