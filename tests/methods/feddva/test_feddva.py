@@ -47,7 +47,7 @@ def test_the_decoder_as_printed_is_the_encoder_in_reverse(channels, size):
         (m.in_channels, m.out_channels) for m in up
     ]
     x = torch.rand(2, channels, size, size)
-    q_z, z, q_c = network.encode(x, sample=True)
+    _, z, q_c = network.encode(x, sample=True)
     assert network.decoder(z, q_c.sample()).shape == x.shape
     assert network.decoder(z, q_c.sample()).min() < 0  # logits
 
