@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from duotone.seeding import derive
 
-Params: TypeAlias = Mapping[str, Tensor]
+if TYPE_CHECKING:  # looking at finished runs needs these words, and no torch
+    import torch
+    from torch import Tensor
+
+Params: TypeAlias = "Mapping[str, Tensor]"
 """Flat, named, detached tensors: parameters and buffers alike."""
 
 Role: TypeAlias = Literal["member", "newcomer"]
@@ -40,6 +41,12 @@ Unit: TypeAlias = Literal[
 ends docs/metrics.md names; "number" is what nobody has said more about."""
 
 
+def _float32() -> torch.dtype:
+    import torch
+
+    return torch.float32
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """The declared form of a tensor that leaves a client.
@@ -51,7 +58,7 @@ class Form:
     """
 
     shape: tuple[int, ...]
-    dtype: torch.dtype = torch.float32
+    dtype: torch.dtype = field(default_factory=_float32)
     values: Literal["any", "nonnegative", "covariance"] = "any"
 
     @classmethod
@@ -243,6 +250,8 @@ class RoundInfo:
 
     def generator(self, *name: str | int) -> torch.Generator:
         """Return the torch generator of a stream that belongs to this round."""
+        import torch
+
         generator = torch.Generator()
         generator.manual_seed(derive(self.seed, "round", self.round, *name))
         return generator

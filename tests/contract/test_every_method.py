@@ -15,7 +15,7 @@ from duotone.federation.jobs import TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
 from duotone.measures.evaluation import EvaluateJob
-from duotone.methods import METHODS
+from duotone.methods import METHODS, describe_methods
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network
 from duotone.types import ClientState, RoundInfo
@@ -270,6 +270,7 @@ def test_it_says_what_it_is(name):
     kind = METHODS.load(name)
     assert kind.name == name
     assert kind.title
+    assert describe_methods()[kind.name] == (kind.title, kind.newcomer_rules)
     assert kind.paper
     for field, info in kind.Config.model_fields.items():
         assert info.description, f"{field} has no meaning"

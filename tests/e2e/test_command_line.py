@@ -90,6 +90,36 @@ def test_help_has_examples_and_imports_no_torch(cli):
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+def test_looking_around_and_at_runs_loads_no_torch(cli):
+    cli(
+        *[
+            "run",
+            "fedavg",
+            "--data",
+            "mini-digits",
+            "--clients",
+            "3",
+            "--partition",
+            "iid",
+            "--rounds",
+            "1",
+            "--out",
+            "done",
+        ]
+    )
+    script = (
+        "import sys\nfrom duotone.cli import main\n"
+        "for words in ('methods', 'datasets', 'runs .', 'show done'):\n"
+        "    sys.argv = ['duotone', *words.split()]\n"
+        "    try:\n        main()\n    except SystemExit as end:\n        assert not end.code\n"
+        "    loaded = {'torch', 'sklearn', 'scipy', 'plotly', 'matplotlib'} & set(sys.modules)\n"
+        "    assert not loaded, (words, loaded)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert "Clients, worst first" in said.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [

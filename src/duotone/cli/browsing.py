@@ -56,22 +56,21 @@ def methods(
     """
     from dataclasses import asdict
 
-    from duotone.methods import METHODS
-    from duotone.runs.parts import part_sizes
-    from duotone.runs.plan import plan_run
+    from duotone.methods import METHODS, describe_methods
 
     if name is None:
-        known = [METHODS.load(each) for each in METHODS]
         if as_json:
-            show_json([_about(method) for method in known])
+            show_json([_about(METHODS.load(each)) for each in METHODS])
             return
         result = table("method", "what it does", "newcomers give")
-        for method in known:
-            given = " or ".join(RULES[rule] for rule in method.newcomer_rules)
-            result.add_row(method.name, method.title, given)
+        for each, (title, rules) in describe_methods().items():
+            result.add_row(each, title, " or ".join(RULES[rule] for rule in rules))
         show(result)
         remark("More on one: duotone methods NAME", quiet)
         return
+    from duotone.runs.parts import part_sizes
+    from duotone.runs.plan import plan_run
+
     method = METHODS.load(name)
     # Only the form of the samples matters, so one client holds them all.
     partition = {"scheme": "iid", "clients": 1}

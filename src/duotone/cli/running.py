@@ -137,7 +137,8 @@ def run(
 def execute_all(plans: list[Plan], out: Path | None, quiet: bool) -> list[Run]:
     """Carry out planned runs one after the other; several share the folder ``out``."""
     from duotone.cli.progress import Display
-    from duotone.runs import Run, execute, prepare
+    from duotone.runs import Run, prepare
+    from duotone.runs.execute import execute
 
     finished: list[Run] = []
     with Display(talk(), quiet=quiet) as display:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from duotone.federation.levels import Level, level_of
 from duotone.types import ClientState
@@ -113,6 +112,8 @@ def named_sizes(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
 
     A client's state is no part of an answer: it stays where it is.
     """
+    from torch import Tensor
+
     if isinstance(value, ClientState) or value is None:
         return
     if isinstance(value, Tensor):

@@ -11,13 +11,15 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import plotly.graph_objects as go
 import polars as pl
 from markupsafe import Markup
 
 from duotone.measures.score import Key, Score, Scores
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 NOTHING = "–"
 """A cell without a value."""

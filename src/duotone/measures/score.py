@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from duotone.errors import RunError
-from duotone.federation.method import Part
 from duotone.measures.metrics import Direction
 from duotone.types import Role, Unit
+
+if TYPE_CHECKING:
+    from duotone.federation.method import Part
 
 Aim: TypeAlias = Direction | Literal["reference"]
 """Which way is better; "reference" for what stands beside a score to judge it by."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Images: TypeAlias = NDArray[np.uint8]
 
@@ -38,5 +39,5 @@ class Sheet:
 
 def pixels(images: Tensor) -> Images:
     """Return images as they are looked at: bytes, channels last."""
-    values: Images = images.clamp(0, 1).mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    values: Images = images.clamp(0, 1).mul(255).round().byte().permute(0, 2, 3, 1).numpy()
     return values

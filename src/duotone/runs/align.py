@@ -18,8 +18,9 @@ from duotone.methods import METHODS
 from duotone.methods.concepts.aligned_layer import plain
 from duotone.methods.concepts.fedcd import FedCD
 from duotone.methods.concepts.fedcd_settings import FedCDConfig
-from duotone.runs import Plan, Run, RunObserver, execute, given_again, plan_run, prepare
+from duotone.runs import Plan, Run, RunObserver, given_again, plan_run, prepare
 from duotone.runs.draft import Data
+from duotone.runs.execute import execute
 from duotone.runs.generate import finished
 from duotone.runs.plan import Model
 from duotone.types import Params, ServerState

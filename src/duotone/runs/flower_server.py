@@ -23,8 +23,9 @@ from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.flower import Flower
 from duotone.partition.roster import Enrolled, Roster
-from duotone.runs import execute, facts_of, prepare
+from duotone.runs import facts_of, prepare
 from duotone.runs.draft import with_tables
+from duotone.runs.execute import execute
 from duotone.runs.flower_jobs import EnrolJob, RunWords
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan, plan_run

@@ -29,20 +29,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from filelock import FileLock, Timeout
 
 from duotone.config import NAME_OF_TABLE, RunConfig, flat, read_toml, validated, write_toml
-from duotone.data.preparing import Preparation
 from duotone.errors import CheckpointError, ConfigError, RunError
 from duotone.federation.manifest import Manifest, Which, read_manifest
-from duotone.federation.store import CommittedRound, FolderStore, reading
 from duotone.files import disk_errors, is_held, refuse_links, write_atomically
-from duotone.measures.measure import Row
 from duotone.runs.new_folders import clear_half_made, free_place
 from duotone.runs.result_files import ResultFiles, read_json, write_json
+
+if TYPE_CHECKING:  # who only looks at a run needs no torch
+    from duotone.data.preparing import Preparation
+    from duotone.federation.store import CommittedRound, FolderStore
+    from duotone.measures.measure import Row
 
 FORMAT = 1
 _FREE = ("data", "backend", "workers")
@@ -133,6 +135,8 @@ class RunFolder(ResultFiles):
         Raises:
             RunError: What ``run.json`` says of it is damaged.
         """
+        from duotone.data.preparing import Preparation
+
         content = self.facts().get("preparation")
         try:
             return None if content is None else Preparation.from_json(content)
@@ -168,6 +172,8 @@ class RunFolder(ResultFiles):
         Raises:
             RunError: States, metrics or configuration are not what was committed.
         """
+        from duotone.federation.store import FolderStore
+
         metrics = self.path / "metrics.csv"
         has_states = (self.path / "checkpoints" / "manifest.json").exists()
         if not has_states and metrics.exists() and metrics.stat().st_size:
@@ -187,6 +193,8 @@ class RunFolder(ResultFiles):
 
     def reading(self, which: Which = "last") -> AbstractContextManager[CommittedRound]:
         """Open one committed round to read it; nothing is changed, also beside a writer."""
+        from duotone.federation.store import reading
+
         return reading(self.path / "checkpoints", which)
 
     def manifest(self) -> Manifest:

@@ -11,19 +11,19 @@ import polars as pl
 
 from duotone.config import RunConfig
 from duotone.data.dataset import Array
-from duotone.federation.method import Method
 from duotone.registry import import_object
-from duotone.runs.draft import Data
 from duotone.runs.folder import RunFolder
-from duotone.runs.plan import Model
 
 if TYPE_CHECKING:
     from duotone.federation.manifest import Which
+    from duotone.federation.method import Method
     from duotone.runs.client import Client
+    from duotone.runs.draft import Data
     from duotone.runs.explanation import Explanation, Explorer
     from duotone.runs.inputs import Samples
     from duotone.runs.join import Labels
     from duotone.runs.opened import OpenedRun
+    from duotone.runs.plan import Model
     from duotone.runs.restyle import Anonymised
 
 
@@ -207,3 +207,24 @@ class Run:
         # Named, not imported: the explorer stands above runs.
         explorer: Explorer = import_object("duotone.explorer:beside")(self, height=height)
         return explorer
+
+
+def load_run(
+    path: str | Path,
+    *,
+    method: type[Method] | None = None,
+    data: Data | None = None,
+    model: Model | None = None,
+) -> Run:
+    """Open a run folder.
+
+    Args:
+        path: The folder.
+        method: The method again, if it was made in Python and the run's clients are to be used.
+        data: The data again, likewise.
+        model: The model again, likewise.
+
+    Raises:
+        RunError: It is missing, damaged, or of another version.
+    """
+    return Run(RunFolder.open(Path(path)).path, method, data, model)

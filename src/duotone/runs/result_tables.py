@@ -7,7 +7,6 @@ from typing import Any
 
 from duotone.measures.metrics import number_text
 from duotone.measures.panels import NOTHING, PlainTable
-from duotone.measures.statistics import smallest_shown
 from duotone.runs.published import share_text
 from duotone.types import ROLES
 from duotone.words import RULES
@@ -156,6 +155,8 @@ def smallest_sentence(seeds: int, declared: int) -> str:
     'With 3 seeds the smallest difference that can be shown is 1.2, 2.5 or 5.0 points if seeds \
 stray by 0.5, 1 or 2 points.'
     """
+    from duotone.measures.statistics import smallest_shown
+
     sizes = [smallest_shown(seeds, deviation, declared) for deviation in (0.5, 1.0, 2.0)]
     told = "{:.1f}, {:.1f} or {:.1f}".format(*sizes)
     return (

@@ -19,7 +19,8 @@ import polars as pl
 from duotone.errors import DuotoneError, TrainingError
 from duotone.files import disk_errors
 from duotone.measures.metrics import DIRECTIONS, Direction
-from duotone.runs import Interrupted, Run, RunFolder, RunObserver, execute, prepare, resume
+from duotone.runs import Interrupted, Run, RunFolder, RunObserver, prepare, resume
+from duotone.runs.execute import execute
 from duotone.runs.result_tables import choice_text
 from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
