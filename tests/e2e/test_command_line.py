@@ -91,22 +91,8 @@ def test_help_has_examples_and_imports_no_torch(cli):
 
 
 def test_looking_around_and_at_runs_loads_no_torch(cli):
-    cli(
-        *[
-            "run",
-            "fedavg",
-            "--data",
-            "mini-digits",
-            "--clients",
-            "3",
-            "--partition",
-            "iid",
-            "--rounds",
-            "1",
-            "--out",
-            "done",
-        ]
-    )
+    told = "--data mini-digits --partition iid --clients 3 --rounds 1 --out done"
+    cli("run", "fedavg", *told.split(" "))
     script = (
         "import sys\nfrom duotone.cli import main\n"
         "for words in ('methods', 'datasets', 'runs .', 'show done'):\n"
