@@ -30,11 +30,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from pydantic import Field, field_validator
-from scipy.stats import norm
 from torch import Tensor
 
 from duotone.config import Settings, validated
@@ -241,7 +241,8 @@ def largest_hidden(members: int, hostile: int) -> float:
     """
     supporters = members // 2 + 1 - hostile
     honest = members - hostile
-    return max(0.0, float(norm.ppf(min(0.999, (honest - supporters) / honest))))
+    share = (honest - supporters) / honest
+    return NormalDist().inv_cdf(min(0.999, share)) if share > 0.5 else 0.0
 
 
 def _nan(tensor: Tensor) -> Tensor:
