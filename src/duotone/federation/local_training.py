@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from duotone.federation.optimizers import SGD, Adam, Optimizer
 from duotone.federation.settings import MethodSettings
 from duotone.networks.reading import check_head, head_inputs
 from duotone.types import NO_LABEL, ClientData, Params, RoundInfo
@@ -83,16 +84,12 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
         begin = end
 
 
-def make_optimizer(
-    parameters: Iterable[nn.Parameter] | Iterable[Tensor], settings: MethodSettings, lr: float
-) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[Tensor], settings: MethodSettings, lr: float) -> Optimizer:
     """Return the optimiser the settings ask for."""
+    groups = [(parameters, lr)]
     if settings.optimizer == "adam":
-        # Fused: one pass over each parameter instead of a dozen, a fifth of a dual VAE's time.
-        return torch.optim.Adam(parameters, lr, weight_decay=settings.weight_decay, fused=True)
-    return torch.optim.SGD(
-        parameters, lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )
+        return Adam(groups, weight_decay=settings.weight_decay)
+    return SGD(groups, settings.momentum, settings.weight_decay)
 
 
 def run_epochs(

@@ -12,6 +12,7 @@ from federations import make_population
 
 from duotone.errors import ConfigError
 from duotone.federation.engine import MemoryStates, federate
+from duotone.federation.optimizers import Adam
 from duotone.federation.protocols import Decodes, Generates
 from duotone.methods.padpaf.padpaf import PaDPaF, PaDPaFConfig
 from duotone.networks.classifiers import cnn_bn
@@ -384,14 +385,14 @@ def test_a_newcomer_bends_its_tones_and_a_member_does_not():
 
 def test_a_newcomers_lens_learns_fast_beside_content_that_is_fixed(monkeypatch):
     rates = []
-    real = torch.optim.Adam
 
-    def adam(groups, lr, *args, **named):
-        if isinstance(groups[0], dict) and len(groups) > 2:
-            rates.append(sorted({round(group["lr"] / lr) for group in groups}))
-        return real(groups, lr, *args, **named)
+    def adam(groups, betas):
+        if len(groups) > 2:
+            slowest = min(lr for _, lr in groups)
+            rates.append(sorted({round(lr / slowest) for _, lr in groups}))
+        return Adam(groups, betas)
 
-    monkeypatch.setattr(torch.optim, "Adam", adam)
+    monkeypatch.setattr("duotone.methods.padpaf.players.Adam", adam)
     population = make_population()
     info, data = RoundInfo(1, 2, 0, population.info), population.data("c3")
     for share in ("partial", "none"):

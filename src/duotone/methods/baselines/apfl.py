@@ -34,6 +34,7 @@ from torch.func import functional_call
 
 from duotone.federation.local_training import make_optimizer, run_epochs, task_loss, training_mode
 from duotone.federation.method import Method
+from duotone.federation.optimizers import SGD
 from duotone.federation.params import packed, stored, unpacked
 from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, Params, RoundInfo, ServerState
@@ -115,7 +116,7 @@ class APFL(Method):
                     tensor.copy_(extra.get(f"{kept}/{name}", tensor))
         alpha = extra["alpha"].to(self.device, copy=True).requires_grad_()
         lr = self.config.lr_at(info.round)
-        of_alpha = torch.optim.SGD([alpha], lr)
+        of_alpha = SGD([([alpha], lr)])
         optimizers = [make_optimizer(own.values(), self.config, lr)]
         if not is_shared_fixed:
             optimizers.append(make_optimizer(shared.values(), self.config, lr))

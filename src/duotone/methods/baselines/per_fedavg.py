@@ -41,6 +41,7 @@ from duotone.federation.local_training import (
     training_mode,
 )
 from duotone.federation.method import Method
+from duotone.federation.optimizers import Optimizer
 from duotone.federation.params import whole
 from duotone.federation.settings import MethodSettings
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
@@ -56,7 +57,7 @@ class PerFedAvgConfig(MethodSettings):
 
 
 def meta_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, inner_lr: float
+    model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor, inner_lr: float
 ) -> Tensor:
     """Move the model by the gradient taken where one step on the first half leads; return its loss.
 

@@ -25,6 +25,7 @@ from duotone.federation.local_training import (
     task_loss,
 )
 from duotone.federation.method import Method
+from duotone.federation.optimizers import Optimizer
 from duotone.federation.settings import GenerativeSettings
 from duotone.methods.padpaf.players import Players
 from duotone.methods.padpaf.residual import WIDTH
@@ -285,9 +286,7 @@ class GANMethod(Method):
         return generator_loss(model.content.judge(model.content(drawn), asked)) + style
 
 
-def _descend(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], loss: Tensor
-) -> None:
+def _descend(optimizer: Optimizer, parameters: Sequence[nn.Parameter], loss: Tensor) -> None:
     """Take one step; no other parameter gets a gradient, nor is one computed for it."""
     optimizer.zero_grad()
     loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]

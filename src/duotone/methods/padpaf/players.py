@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import torch
 from torch import nn
 
+from duotone.federation.optimizers import Adam, Group
 from duotone.methods.padpaf.style_gan import ContentStyleGAN
 
 BETAS = (0.5, 0.9)
@@ -32,17 +31,11 @@ class Players:
         self.judging = _chosen([model.content, model.style], trained)
         self.reading = _chosen([model.head], trained)
         self.is_content_fixed = trained is not None and not _chosen([model.content], trained)
-        self.artist = torch.optim.Adam(
-            _by_speed(model, self.drawing, lr) if self.is_content_fixed else self.drawing,
-            lr,
+        self.artist = Adam(
+            _by_speed(model, self.drawing, lr) if self.is_content_fixed else [(self.drawing, lr)],
             BETAS,
-            fused=True,
         )
-        groups: list[dict[str, Any]] = [
-            {"params": self.judging},
-            {"params": self.reading, "lr": HEAD_LR * lr},
-        ]
-        self.critic = torch.optim.Adam(groups, 2 * lr, BETAS, fused=True)
+        self.critic = Adam([(self.judging, 2 * lr), (self.reading, HEAD_LR * lr)], BETAS)
 
 
 def _chosen(modules: Sequence[nn.Module], trained: set[int] | None) -> list[nn.Parameter]:
@@ -51,12 +44,10 @@ def _chosen(modules: Sequence[nn.Module], trained: set[int] | None) -> list[nn.P
     return [p for p in every if trained is None or id(p) in trained]
 
 
-def _by_speed(
-    model: ContentStyleGAN, parameters: Sequence[nn.Parameter], lr: float
-) -> list[dict[str, Any]]:
+def _by_speed(model: ContentStyleGAN, parameters: Sequence[nn.Parameter], lr: float) -> list[Group]:
     """Group parameters for an optimiser: those of a lens learn faster."""
     speed: dict[int, int] = {}
     if model.generator.lens is not None:
         for name, parameter in model.generator.lens.named_parameters():
             speed[id(parameter)] = FRAME_LR if name.startswith("frame") else TONES_LR
-    return [{"params": [p], "lr": lr * speed.get(id(p), 1)} for p in parameters]
+    return [([p], lr * speed.get(id(p), 1)) for p in parameters]
