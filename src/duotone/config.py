@@ -71,6 +71,8 @@ class RunConfig(Settings):
     """Training samples a newcomer has, in few-shot with their labels; by default all of them."""
     curve: tuple[Annotated[int, Field(ge=0)], ...] = (0, 1, 5, 20)
     """Numbers of labelled samples at which newcomers are also scored in the end; [] for none."""
+    measure: str = "full"
+    """What is measured in the end: full, fast, none, or measures by name: probes,swaps."""
     latents: int = Field(200, ge=0, le=1_000_000)
     """Samples per client and split whose representation is saved; 0 saves none."""
     max_norm: float | None = Field(None, gt=0)

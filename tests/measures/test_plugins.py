@@ -6,7 +6,8 @@ import pytest
 from scenes import record_of
 
 import duotone
-from duotone.measures import MEASURES, all_measures
+from duotone.errors import ConfigError
+from duotone.measures import MEASURES, all_measures, chosen_measures
 from duotone.measures.measure import Findings, Measure
 from duotone.measures.panels import Note, Section
 from duotone.measures.score import Key, Score
@@ -39,6 +40,45 @@ def test_every_measure_is_listed_under_its_own_name():
     assert [measure.name for measure in all_measures()] == list(MEASURES)
     files = [measure.file for measure in all_measures() if measure.file is not None]
     assert len(files) == len(set(files))
+
+
+@pytest.mark.parametrize(
+    ("choice", "there", "absent"),
+    [
+        ("full", {"probes", "restyling", "accuracy", "sizes"}, set()),
+        ("fast", {"answers", "maps", "accuracy", "sizes"}, {"probes", "swaps", "restyling"}),
+        ("none", {"accuracy", "fairness", "traffic"}, {"answers", "maps", "probes", "sizes"}),
+        ("swaps, maps", {"swaps", "maps", "accuracy"}, {"probes", "answers", "sizes"}),
+    ],
+)
+def test_measures_can_be_chosen(with_sizes, choice, there, absent):
+    names = chosen_measures(choice)
+    assert there <= set(names)
+    assert not absent & set(names)
+    assert names == [name for name in MEASURES if name in names]
+
+
+def test_an_unknown_measure_is_named_before_anything_is_trained(tmp_path):
+    with pytest.raises(ConfigError, match=r"'probs'\. Did you mean 'probes'"):
+        duotone.run(method="fedavg", data="mini-digits", measure="probs", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_asked_for_is_not_measured(tmp_path):
+    run = duotone.run(
+        method="fedavg",
+        data="mini-digits",
+        model="mlp",
+        partition={"scheme": "iid", "clients": 3, "max_train": 20},
+        rounds=1,
+        measure="none",
+        out=tmp_path / "run",
+    )
+    measured = {score["measure"] for score in run.summary["scores"].values()}
+    assert measured <= {"accuracy", "fairness", "traffic"}
+    assert "member.accuracy" in run.summary["scores"]
+    assert not (run.path / "latents.npz").exists()
+    assert run.report().exists()
 
 
 def test_a_measure_says_nothing_about_a_run_it_knows_nothing_of():

@@ -56,6 +56,13 @@ BackendOption = Annotated[
         rich_help_panel=FEDERATION,
     ),
 ]
+MeasureOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What is measured in the end: full, fast, none, or names such as probes,swaps.",
+        rich_help_panel=FEDERATION,
+    ),
+]
 DeviceOption = Annotated[Device | None, typer.Option(rich_help_panel=FEDERATION)]
 OutOption = Annotated[
     Path | None,
@@ -83,6 +90,7 @@ def run(
     seeds: SeedsOption = None,
     backend: BackendOption = None,
     device: DeviceOption = None,
+    measure: MeasureOption = None,
     assignments: SetOption = None,
     config: ConfigOption = None,
     out: OutOption = None,
@@ -113,6 +121,7 @@ def run(
         "seed": seed,
         "backend": backend,
         "device": device.value if device else None,
+        "measure": measure,
     }
     problems = Problems()
     values = gather(config, given, assignments, problems)

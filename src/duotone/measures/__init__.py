@@ -36,6 +36,33 @@ MEASURES = Registry(
 """All measures, in the order in which a report shows them."""
 
 
-def all_measures() -> list[Measure]:
-    """Return every measure, those of other packages last."""
-    return [MEASURES.load(name)() for name in MEASURES]
+KNOWN = ("holdings", "accuracy", "fairness", "refusals", "traffic")
+"""Measures of what a run knows anyway: always there."""
+SLOW = ("probes", "swaps", "generation", "restyling")
+"""Measures that train networks to answer their question."""
+
+
+def chosen_measures(choice: str) -> list[str]:
+    """Return the names of the measures that the setting ``measure`` asks for, in their order.
+
+    Args:
+        choice: ``full``, ``fast`` (without the slow ones), ``none`` (only what is known anyway), or
+            names with commas between them, beside what is known anyway.
+
+    Raises:
+        UnknownNameError: Nobody knows a name; the message suggests the nearest one.
+    """
+    if choice == "full":
+        return list(MEASURES)
+    if choice == "fast":
+        return [name for name in MEASURES if name not in SLOW]
+    asked = [] if choice == "none" else [name.strip() for name in choice.split(",")]
+    for name in asked:
+        if name not in MEASURES:
+            MEASURES.load(name)  # says what is wrong
+    return [name for name in MEASURES if name in KNOWN or name in asked]
+
+
+def all_measures(choice: str = "full") -> list[Measure]:
+    """Return every measure, or those that were chosen; those of other packages last."""
+    return [MEASURES.load(name)() for name in chosen_measures(choice)]

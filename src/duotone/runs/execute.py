@@ -275,7 +275,7 @@ class _Execution:
         scene = self._scene(serving, [c for c in self.clients if c in scored], backend)
         scores: dict[Key, Score] = {}
         sheets: list[Sheet] = []
-        for measure in all_measures():
+        for measure in all_measures(self.plan.config.measure):
             if not (is_within(measure, self.plan.config.level) and measure.applies(scene)):
                 continue
             found = measure.measure(scene)

@@ -22,6 +22,7 @@ from duotone.federation.method import Method
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
+from duotone.measures import chosen_measures
 from duotone.methods import METHODS
 from duotone.methods.printed import printed_settings
 from duotone.networks import MODELS
@@ -93,6 +94,7 @@ def plan_run(
     method_class, settings = _method_and_settings(given, values["method"], problems)
     device = problems.checked(lambda: _device(base.device))
     problems.checked(lambda: _check_backend(base.backend))
+    problems.checked(lambda: chosen_measures(base.measure))
     model, is_usable = _given_model(method_class, model, base.model, problems)
     if settings is not None and base.newcomers != "auto":
         problems.checked(
