@@ -24,7 +24,7 @@ from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
 from duotone.methods import METHODS
 from duotone.methods.printed import printed_settings
-from duotone.networks import MODELS
+from duotone.networks import MODELS, default_model
 from duotone.networks.reading import as_network, check_head, find_head
 from duotone.partition import Population
 from duotone.registry import import_object
@@ -164,7 +164,7 @@ def _model_and_name(
     """Return the model a run uses, and what its configuration file calls it."""
     if model is not None:
         return model, name or model_name(model)
-    default = "cnn-bn" if info.is_image else method_class.table_model
+    default = default_model(info, method_class.table_model)
     return MODELS.load(default), method_class.own_model or default
 
 
@@ -242,7 +242,7 @@ def _check_own(own: str, asked: Model | str | None) -> None:
 
 def _check_model(method: Method, info: DataInfo) -> None:
     """Try the model on two samples, so that a wrong one fails now and not after training."""
-    x = torch.zeros(2, *info.shape)
+    x = info.blank(2)
     doing = "be made"
     with torch.random.fork_rng(devices=[]), torch.inference_mode():
         try:
@@ -264,8 +264,9 @@ def _check_model(method: Method, info: DataInfo) -> None:
         except Exception as error:
             own = own_frame(error)
             place = f" (in your own code, {own})" if own else ""
+            text = " These samples are text: --set model=char-gru" if info.is_text else ""
             raise ConfigError(
-                f"The model cannot {doing}: {type(error).__name__}: {error}{place}"
+                f"The model cannot {doing}: {type(error).__name__}: {error}{place}{text}"
             ) from error
 
 
