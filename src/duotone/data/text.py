@@ -12,18 +12,17 @@ characters: at that time they have been said.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from duotone.data.canonical import find_file, search_folders, user_cache
 from duotone.data.dataset import Array, Dataset
-from duotone.data.limits import check_regular, unpacked
+from duotone.data.limits import check_regular, content_of
 from duotone.errors import DataError
 
 SHAKESPEARE = "shakespeare_roles.json.gz"
@@ -75,19 +74,17 @@ def read_roles(path: Path) -> list[Speaker]:
     """
     check_regular(path)
     try:
-        content = json.loads(unpacked(path, lambda: _opened(path), packed=path.stat().st_size))
+        content = json.loads(content_of(path))
         found = [
             (str(entry["role"]), str(entry.get("play", "")), _spoken(entry["speeches"]))
             for entry in content
         ]
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{path}: this is no file of roles ({type(error).__name__}: {error}); it must be a "
             'list of {"role": …, "play": …, "speeches": [text, …]}.'
         ) from error
-    except (OSError, EOFError, ValueError) as error:
+    except ValueError as error:  # no JSON, or no UTF-8
         raise DataError(f"{path}: it cannot be read ({' '.join(str(error).split())}).") from error
     count = Counter(role for role, _, _ in found)
     roles = [
@@ -98,10 +95,6 @@ def read_roles(path: Path) -> list[Speaker]:
     if doubled:
         raise DataError(f"{path}: the role {doubled[0]!r} is there twice; join its speeches.")
     return roles
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.GzipFile(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _spoken(speeches: Any) -> str:

@@ -22,6 +22,7 @@ from duotone.federation.method import Method
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
+from duotone.federation.system import System, system_of
 from duotone.methods import METHODS
 from duotone.methods.printed import printed_settings
 from duotone.networks import MODELS, default_model
@@ -46,6 +47,7 @@ class Plan:
         rule: What newcomers start from.
         ways: How models may be adjusted to a client's inputs.
         attack: Which members are hostile, and what they do; ``None`` if all are honest.
+        system: Which members are slow or drop out; ``None`` if none are.
     """
 
     config: RunConfig
@@ -54,6 +56,7 @@ class Plan:
     rule: NewcomerRule
     ways: tuple[Way, ...]
     attack: Attack | None = None
+    system: System | None = None
 
     @property
     def is_watched(self) -> bool:
@@ -103,9 +106,11 @@ def plan_run(
     method: Any = None
     chosen: Any = None
     attack: Attack | None = None
+    system: System | None = None
     if population is not None:
         members = population.partition.members
         attack = problems.checked(lambda: attack_of(base.attack, members, base.seed))
+        system = problems.checked(partial(system_of, base.system, population, base.seed))
         drawn = base.sampled or min(10, len(members))
         problems.checked(partial(_check_aggregate, settings, drawn))
     if population is not None and settings is not None and is_usable:
@@ -129,7 +134,7 @@ def plan_run(
     )
     rules = rules_with(base.personalise, method_class.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    return Plan(config, method, population, rule, chosen, attack)
+    return Plan(config, method, population, rule, chosen, attack, system)
 
 
 def _method_and_settings(
