@@ -20,7 +20,7 @@ Values come from the defaults, then a file, then ``--set key=value``; the last o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from duotone.errors import ConfigError
 from duotone.files import read_regular
 from duotone.registry import did_you_mean
+from duotone.synonyms import synonym
 
 
 class Settings(BaseModel):
@@ -95,6 +96,8 @@ class RunConfig(Settings):
     """Which columns of a table are label, client and features: settings of their own."""
     attack: dict[str, Any] | None = None
     """What hostile members do, for studies: the attack's name and its settings."""
+    system: dict[str, Any] | None = None
+    """Stragglers and drop-out, for studies: dropout, speeds, shares, deadline."""
     partition: dict[str, Any] = Field(default_factory=dict)
     """Who holds which samples: the scheme and its settings."""
     method: dict[str, Any] = Field(default_factory=dict)
@@ -173,34 +176,6 @@ def sifted(
         left = {name: value for name, value in left.items() if name not in wrong}
 
 
-_SYNONYMS = {
-    "lr": ("learning_rate", "local_lr", "eta"),
-    "epochs": ("local_epochs", "local_epoch", "num_epochs", "n_epochs"),
-    "batch_size": ("batchsize", "batch", "local_batch_size", "bs"),
-    "weight_decay": ("wd", "l2"),
-    "optimizer": ("optimiser", "local_optimizer"),
-    "rounds": ("global_rounds", "num_rounds", "n_rounds", "global_epoch", "communication_rounds"),
-    "sampled": ("join_ratio", "fraction_fit", "client_fraction", "clients_per_round"),
-    "partition.clients": ("clients", "num_clients", "n_clients"),
-    "partition.alpha": ("alpha", "dirichlet_alpha", "dir_alpha"),
-    "partition.scheme": ("scheme", "partitioner"),
-    "data": ("dataset",),
-    "model": ("network", "net", "architecture"),
-    "seed": ("random_state", "random_seed"),
-    "style": ("styles", "transform"),
-}
-"""What settings are called elsewhere."""
-
-
-def _synonym(name: str, known: Collection[str]) -> str:
-    """Return " Did you mean 'lr'?" for what other tools call a setting, or an empty string."""
-    for own, others in _SYNONYMS.items():
-        is_there = own in known or own in RunConfig.model_fields or "." in own
-        if name.lower() in others and is_there:
-            return f" Did you mean {own!r}?"
-    return ""
-
-
 def _problems(
     settings_type: type[Settings], error: ValidationError, owner: str, prefix: str
 ) -> dict[str, str]:
@@ -212,7 +187,8 @@ def _problems(
             problems[name] = message
         elif detail["type"] == "extra_forbidden":
             known = list(settings_type.model_fields)
-            hint = _synonym(name, known) or did_you_mean(name, known)
+            own = synonym(name, (*known, *RunConfig.model_fields))
+            hint = f" Did you mean {own!r}?" if own else did_you_mean(name, known)
             hint = hint or f" It has: {', '.join(known)}."
             problems[name] = f"{_capital(owner)} has no setting {prefix}{name}.{hint}"
         elif detail["type"] == "missing":

@@ -72,19 +72,32 @@ class DataInfo:
     """The form of the samples, known to everybody: what a network must fit.
 
     Attributes:
-        shape: One sample as a network sees it: ``(channels, height, width)`` or ``(features,)``.
+        shape: One sample as a network sees it: ``(channels, height, width)``, ``(features,)``, or
+            for text ``(characters,)``.
         task: Whether labels are classes or real numbers.
         outputs: Number of classes; for regression the number of targets.
+        alphabet: Of text, the characters in the order of their numbers, from 1; 0 stands for the
+            time before a text begins and for a character that is not in it.
     """
 
     shape: tuple[int, ...]
     task: Task
     outputs: int
+    alphabet: str = ""
 
     @property
     def is_image(self) -> bool:
         """Whether samples are images."""
         return len(self.shape) == 3
+
+    @property
+    def is_text(self) -> bool:
+        """Whether samples are characters by number."""
+        return bool(self.alphabet)
+
+    def blank(self, samples: int) -> Tensor:
+        """Return samples of nothing but zeros, to try a network on."""
+        return torch.zeros(samples, *self.shape, dtype=torch.int64 if self.is_text else None)
 
 
 NO_LABEL = -1
@@ -97,7 +110,7 @@ class ClientData:
 
     Attributes:
         client: Whose samples these are.
-        x: Images as float32 in [0, 1], channels first; or feature vectors.
+        x: Images as float32 in [0, 1], channels first; feature vectors; or characters as int64.
         y: Labels, or ``None`` where a method must do without them. Single samples without a label
             have :data:`NO_LABEL`, or NaN for regression; only methods that say they use such
             samples are given any.

@@ -10,7 +10,6 @@ import pytest
 from duotone.errors import ConfigError, RunError
 from duotone.reproduction import drawn as drawing
 from duotone.reproduction import gathered, reproduce
-from duotone.reproduction.forecast import seconds_left
 from duotone.reproduction.gathered import gather, keep
 from duotone.reproduction.reproduce import (
     default_folder,
@@ -21,6 +20,7 @@ from duotone.reproduction.reproduce import (
 )
 from duotone.reproduction.rows import row_of
 from duotone.runs import Interrupted
+from duotone.runs.forecast import seconds_left
 from duotone.runs.study import execute_study
 
 SMALL = {

@@ -121,16 +121,17 @@ def _reproduce(row: Row, scale: float, out: Path | None, as_json: bool, quiet: b
 
 
 def _run_study(row: Row, scale: float, place: Path, quiet: bool) -> None:
-    from duotone.cli.study_progress import StudyDisplay, time_left
+    from duotone.cli.study_progress import StudyDisplay
     from duotone.errors import TrainingError
-    from duotone.reproduction.forecast import seconds_left
     from duotone.reproduction.reproduce import plan_row
+    from duotone.runs.forecast import seconds_left
     from duotone.runs.study import execute_study
+    from duotone.words import span_text
 
     plan = plan_row(row, place, scale)
     if not quiet:
-        left = time_left(seconds_left(plan)).removesuffix(" left")
-        line = f"{row.name}: {plan.total} runs, {left} of training here. Ctrl-C pauses."
+        line = f"{row.name}: {plan.total} runs, about {span_text(seconds_left(plan))} of training "
+        line += "here. Ctrl-C pauses."
         talk().print(line, soft_wrap=True)
     with StudyDisplay(talk(), quiet=quiet) as display:
         done = execute_study(plan, [display])

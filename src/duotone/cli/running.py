@@ -39,6 +39,7 @@ from duotone.errors import Problems
 if TYPE_CHECKING:
     from duotone.cli.progress import Display
     from duotone.runs import Plan, Run
+    from duotone.runs.forecast import Forecast
 
 
 RoundsOption = Annotated[int | None, typer.Option(help="Rounds.", rich_help_panel=FEDERATION)]
@@ -69,7 +70,8 @@ OutOption = Annotated[
     typer.Option(help="The run's folder; by default a new one in ./runs.", rich_help_panel=OUTPUT),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Check and show everything, train nothing.")
+    bool,
+    typer.Option("--dry-run", help="Check everything, forecast time and memory, train nothing."),
 ]
 
 
@@ -133,7 +135,7 @@ def run(
         for number in numbers
     ]
     if dry_run:
-        _show_plan(plans[0], as_json)
+        _show_plan(plans[0], len(plans), as_json)
         return
     finished = execute_all(plans, out, quiet)
     if as_json:
@@ -202,13 +204,16 @@ def show_results(runs: list[Run], quiet: bool) -> None:
         show_path("Run folder", item.path, quiet)
 
 
-def _show_plan(plan: Plan, as_json: bool) -> None:
+def _show_plan(plan: Plan, runs: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
     from duotone.config import write_toml
     from duotone.runs import facts_of
+    from duotone.runs.forecast import forecast
 
-    facts = facts_of(plan)
+    facts, expected = facts_of(plan), forecast(plan)
     if as_json:
-        show_json({"config": plan.config.model_dump(), **facts})
+        show_json({"config": plan.config.model_dump(), **facts, "forecast": asdict(expected)})
         return
     sys.stdout.write(write_toml(plan.config.model_dump()))
     sampled = plan.config.sampled or 0
@@ -221,11 +226,30 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         f"# {facts['members']} members, {facts['newcomers']} newcomers; {megabytes:.1f} MB travel "
         "per round\n"
     )
+    for line in _expected_lines(expected, runs):
+        sys.stdout.write(f"# {line}\n")
     preparation = plan.population.dataset.preparation
     if preparation is not None:
         sys.stdout.write(f"# features: {', '.join(preparation.features)}\n")
         if preparation.remark:
             sys.stdout.write(f"# {preparation.remark}\n")
+
+
+def _expected_lines(expected: Forecast, runs: int) -> Iterator[str]:
+    """Yield how long a run will take and how much memory, in words."""
+    from duotone.measures.panels import size_text
+    from duotone.words import span_text
+
+    whole = span_text((expected.training + expected.evaluation) * runs)
+    each = f" for {runs} runs" if runs > 1 else ""
+    yield (
+        f"about {whole}{each} on this machine as busy as it is now: training "
+        f"{span_text(expected.training)}, evaluations {span_text(expected.evaluation)}"
+        f"{' each' if runs > 1 else ''}; what is measured at the end comes on top"
+    )
+    if expected.memory is not None:
+        several = f" in {expected.processes} processes" if expected.processes > 1 else ""
+        yield f"about {size_text(expected.memory)} of memory{several}"
 
 
 @app.command()

@@ -10,6 +10,7 @@ from duotone.cli.progress import Display, score_text
 from duotone.runs import Plan, RunFolder
 from duotone.runs.result_tables import choice_text
 from duotone.runs.study import RunEnded
+from duotone.words import span_text
 
 
 class StudyDisplay(Display):
@@ -35,18 +36,7 @@ class StudyDisplay(Display):
         if self._quiet:
             return
         kept = " (finished before)" if ended.was_finished else ""
-        left = f" · study: {time_left(ended.seconds_left)}" if ended.done < ended.total else ""
+        rest = f" · study: about {span_text(ended.seconds_left)} left"
+        left = rest if ended.done < ended.total else ""
         text = f"{line}: {score_text(ended.scores)}{kept}{left}"
         self._console.print(Text(text), soft_wrap=True)
-
-
-def time_left(seconds: float) -> str:
-    """Return a duration in words.
-
-    >>> time_left(5400)
-    'about 1 h 30 min left'
-    """
-    if seconds < 60:
-        return f"about {seconds:.0f} s left"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"about {hours} h {minutes} min left" if hours else f"about {minutes} min left"

@@ -49,7 +49,9 @@ def predict(
     run: RunArgument,
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILES…", help="Images, folders of images, or npz files with x."),
+        typer.Argument(
+            metavar="FILES…", help="Images, folders of images, texts, or npz files with x."
+        ),
     ],
     client: ClientOption,
     round: RoundOption = Round.last,

@@ -34,6 +34,7 @@ from duotone.data.preparing import Preparation, prepared
 from duotone.data.readers import READERS, import_official
 from duotone.data.sources import ORIGINS
 from duotone.data.tables import read_table, table_settings
+from duotone.data.text import SHAKESPEARE, is_roles_file, read_roles, text_dataset
 from duotone.errors import ConfigError, DataError
 from duotone.registry import Registry, did_you_mean
 
@@ -78,6 +79,7 @@ DATASETS = Registry(
         "celeba64-attributes": "duotone.data.sources:celeba64_attributes",
         "pacs32": "duotone.data.sources:pacs32",
         "pneumoniamnist": "duotone.data.sources:pneumoniamnist",
+        "shakespeare": "duotone.data.text:shakespeare",
         "digits4": "duotone.data.composed:digits4",
         "digits5": "duotone.data.composed:digits5",
     },
@@ -106,6 +108,7 @@ _SUMMARIES = {
     "celeba64-attributes": "the same with each of the 40 attributes as a factor",
     "pacs32": "seven kinds of things as photo, painting, cartoon and sketch, 32×32 colour",
     "pneumoniamnist": "chest X-rays, normal or pneumonia, 28×28 grey",
+    "shakespeare": "the next character of what a role says; a client is a role, a group a play",
     "digits4": "mnist, mnist-m, svhn and usps as four domains, 28×28 colour",
     "digits5": "digits4 and SynthDigits, or its stand-in, as five domains, 28×28 colour",
 }
@@ -134,10 +137,11 @@ def load_dataset(name_or_path: str, *, table: Mapping[str, Any] | None = None) -
     A known name wins over a file or folder of the same name; write ``./digits`` for the latter.
 
     Args:
-        name_or_path: A name in :data:`DATASETS`; a file: a canonical ``NAME.npz``, CSV or Parquet;
-            a folder: ``CLIENT/CLASS/*.png``, ``.npy`` files (see :mod:`duotone.data.mapped`) or
-            a data set that Hugging Face's ``save_to_disk`` wrote; ``"hub:NAME"`` for one from its
-            cache; or ``"package.module:function"``.
+        name_or_path: A name in :data:`DATASETS`; a file: a canonical ``NAME.npz``, CSV or Parquet,
+            or text by role as JSON, see :mod:`duotone.data.text`; a folder:
+            ``CLIENT/CLASS/*.png``, ``.npy`` files (see :mod:`duotone.data.mapped`) or a data set
+            that Hugging Face's ``save_to_disk`` wrote; ``"hub:NAME"`` for one from its cache; or
+            ``"package.module:function"``.
         table: Which columns of a table are what, see :class:`duotone.data.tables.TableSettings`.
 
     Raises:
@@ -162,8 +166,11 @@ def load_dataset(name_or_path: str, *, table: Mapping[str, Any] | None = None) -
     if path is not None and path.is_dir():
         return read_mapped(path) if is_mapped_folder(path) else read_folder(path)
     if path is not None and path.is_file():
+        if is_roles_file(path):
+            name = path.name.partition(".")[0]
+            return text_dataset(name, read_roles(path), origin=f"Read from {path.name}.")
         return read_dataset(path)
-    if path is not None and (path.suffix in (".npz", *SUFFIXES) or os.sep in name_or_path):
+    if path is not None and (path.suffix in (".npz", ".json", *SUFFIXES) or os.sep in name_or_path):
         raise DataError(f"There is no file or folder {name_or_path!r} to read samples from.")
     own = None if name_or_path in DATASETS else find_file(file_of(name_or_path))
     if own is not None:
@@ -242,10 +249,11 @@ def _availability(name: str) -> tuple[bool, str]:
         return True, DATASETS[name]
     made_of = {"digits4": DIGITS4, "digits5": DIGITS4, "celeba64-attributes": ("celeba64",)}
     needed = made_of.get(name, (name,) if name in ORIGINS else ())
-    found = {file: find_file(file) for file in map(file_of, needed)}
+    files = [SHAKESPEARE] if name == "shakespeare" else list(map(file_of, needed))
+    found = {file: find_file(file) for file in files}
     missing = [file for file, path in found.items() if path is None]
     if missing:
         return False, f"needs {', '.join(missing)}"
     if len(needed) > 1:
         return True, f"made from {', '.join(needed)}"
-    return True, str(found[file_of(needed[0])]) if needed else "built in"
+    return True, str(*found.values()) if found else "built in"

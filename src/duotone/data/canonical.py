@@ -2,7 +2,8 @@
 
 Keys are ``x_train, y_train, x_test, y_test`` and, where the data has them, ``client_train,
 client_test`` (natural client ids), ``domain_train, domain_test``, ``factor_<name>_train,
-factor_<name>_test`` and ``class_names``. Other keys are ignored. Nothing is ever unpickled.
+factor_<name>_test``, ``class_names`` and, for text, ``alphabet``. Other keys are ignored. Nothing
+is ever unpickled.
 
 The files of known data sets are looked up in the folder ``$DUOTONE_DATA``, then in the user cache.
 """
@@ -25,7 +26,7 @@ from duotone.errors import DataError
 from duotone.registry import did_you_mean
 
 _PLAIN = ("x", "y", "client", "domain")
-_ARRAY_NAME = re.compile(rf"({'|'.join(_PLAIN)}|factor_.+)_(train|test)|class_names")
+_ARRAY_NAME = re.compile(rf"({'|'.join(_PLAIN)}|factor_.+)_(train|test)|class_names|alphabet")
 
 
 def user_cache() -> Path:
@@ -86,12 +87,14 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
                 f"Unknown array {key!r}.{near} A data set has x, y, client, domain and "
                 "factor_NAME, each as …_train and …_test, and class_names."
             )
+    alphabet = str(arrays.get("alphabet", ""))
+    made = np.asarray if alphabet else as_samples
     try:
         return Dataset.from_arrays(
             name,
-            as_samples(arrays["x_train"]),
+            made(arrays["x_train"]),
             arrays["y_train"],
-            as_samples(arrays["x_test"]),
+            made(arrays["x_test"]),
             arrays["y_test"],
             client=_column(arrays, "client"),
             domain=_column(arrays, "domain"),
@@ -101,6 +104,7 @@ def dataset_from_mapping(name: str, arrays: Mapping[str, Array], *, origin: str 
                 if (pair := _column(arrays, f"factor_{factor}")) is not None
             },
             class_names=_class_names(arrays),
+            alphabet=alphabet,
             origin=origin,
         )
     except KeyError as error:
@@ -139,8 +143,9 @@ def read_arrays(path: Path, names: re.Pattern[str] = _ARRAY_NAME) -> dict[str, A
 def save_dataset(dataset: Dataset, path: Path | str) -> None:
     """Write a data set as a canonical file, whole or not at all.
 
-    The file holds the samples, labels, clients, domains, factors and names of classes. It does not
-    hold the origin, and without names the number of classes is read from the labels again.
+    The file holds the samples, labels, clients, domains, factors, names of classes and the alphabet
+    of a text. It does not hold the origin, and without names the number of classes is read from the
+    labels again.
 
     Raises:
         DataError: The file cannot be written, or the data is a table that is not prepared yet.
@@ -160,7 +165,8 @@ def save_dataset(dataset: Dataset, path: Path | str) -> None:
             if values is not None
             for split, rows in (("train", dataset.train_rows), ("test", dataset.test_rows))
         }
-        | ({} if dataset.class_names is None else {"class_names": np.array(dataset.class_names)}),
+        | ({} if dataset.class_names is None else {"class_names": np.array(dataset.class_names)})
+        | ({"alphabet": np.array(dataset.alphabet)} if dataset.alphabet else {}),
     )
 
 

@@ -44,7 +44,8 @@ class Dataset:
         name: What the user calls it.
         x: Images as uint8, or as float32 in [0, 1], ``(rows, height, width)`` or ``(rows, height,
             width, channels)``; or features as float32 ``(rows, features)``. While ``columns`` are
-            given: float64, NaN for what is missing, and categories by their number.
+            given: float64, NaN for what is missing, and categories by their number. With an
+            ``alphabet``: characters by number as uint16 ``(rows, characters)``.
         y: Classes as int64 from 0, or regression targets as float32.
         is_test: Which rows are test samples.
         classes: Number of classes; 0 for regression.
@@ -56,6 +57,7 @@ class Dataset:
         class_names: What the classes are called, in the order of their numbers, where it is known.
         columns: Of a table that is not prepared for training yet, what its features are.
         preparation: How the features of a prepared table were made of its columns.
+        alphabet: Of text, its characters in the order of their numbers, from 1; empty otherwise.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Dataset:
     class_names: tuple[str, ...] | None = None
     columns: tuple[Column, ...] | None = None
     preparation: Preparation | None = None
+    alphabet: str = ""
 
     def __len__(self) -> int:
         return len(self.x)
@@ -119,6 +122,7 @@ class Dataset:
         classes: int | None = None,
         class_names: Sequence[str] | None = None,
         columns: tuple[Column, ...] | None = None,
+        alphabet: str = "",
         origin: str = "",
     ) -> Dataset:
         """Check the arrays of a data set and put them into one table.
@@ -138,13 +142,16 @@ class Dataset:
             classes: Number of classes, if more than the labels show.
             class_names: What the classes are called, in the order of their numbers.
             columns: What the features are, for a table that is not prepared yet.
+            alphabet: The characters of a text, in the order of their numbers from 1.
             origin: One sentence on where the samples come from.
 
         Raises:
             DataError: Something does not fit; the message names the array.
         """
         x_train, x_test, y_train, y_test = map(np.asarray, (x_train, x_test, y_train, y_test))
-        check_samples(name, x_train, x_test, raw=columns is not None)
+        if alphabet:
+            _check_text(name, alphabet, x_train, x_test)
+        check_samples(name, x_train, x_test, raw=columns is not None, text=bool(alphabet))
         rows = (len(x_train), len(x_test))
         made = {f"factor_{factor}": pair for factor, pair in (factors or {}).items()}
         given = {"y": (y_train, y_test), "client": client, "domain": domain, **made}
@@ -164,6 +171,7 @@ class Dataset:
             origin=origin,
             class_names=names,
             columns=columns,
+            alphabet=alphabet,
         )
 
 
@@ -178,7 +186,9 @@ def _joined(train: Array, test: Array) -> Array:
     return np.concatenate([np.asarray(train), np.asarray(test)])
 
 
-def check_samples(name: str, x_train: Array, x_test: Array, *, raw: bool = False) -> None:
+def check_samples(
+    name: str, x_train: Array, x_test: Array, *, raw: bool = False, text: bool = False
+) -> None:
     """Check the form of samples.
 
     Args:
@@ -186,6 +196,7 @@ def check_samples(name: str, x_train: Array, x_test: Array, *, raw: bool = False
         x_train: Training samples.
         x_test: Test samples.
         raw: Whether they are columns of a table that is not prepared yet.
+        text: Whether they are characters by number.
 
     Raises:
         DataError: Something does not fit; the message names the array.
@@ -200,7 +211,7 @@ def check_samples(name: str, x_train: Array, x_test: Array, *, raw: bool = False
                     f"{what} of {name!r} holds NaN or infinite values (first in row {row}); "
                     "remove or fill them before training."
                 )
-        elif not (raw and x.dtype == np.float64 and x.ndim == 2):
+        elif not ((text or (raw and x.dtype == np.float64)) and x.ndim == 2):
             raise DataError(
                 f"{what} of {name!r} is {x.dtype} with shape {x.shape}; duotone reads uint8 images "
                 "(rows × height × width[ × channels]) and float32 tables (rows × features)."
@@ -212,6 +223,18 @@ def check_samples(name: str, x_train: Array, x_test: Array, *, raw: bool = False
         )
     if len(x_train) == 0:
         raise DataError(f"{name!r} has no training samples.")
+
+
+def _check_text(name: str, alphabet: str, *samples: Array) -> None:
+    if len(set(alphabet)) != len(alphabet):
+        raise DataError(f"The alphabet of {name!r} has a character twice: {alphabet!r}.")
+    for x in samples:
+        if x.dtype != np.uint16 or (x.size and int(x.max()) > len(alphabet)):
+            found = f"{x.dtype} up to {x.max()}" if x.size else str(x.dtype)
+            raise DataError(
+                f"The characters of {name!r} are {found}; they must be uint16, 0 to "
+                f"{len(alphabet)}: places in its alphabet, counted from 1."
+            )
 
 
 def _check_images(name: str, what: str, x: Array) -> None:

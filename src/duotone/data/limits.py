@@ -6,6 +6,8 @@ compare what is announced with :func:`allowance` before they read it.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import math
 import zipfile
 from collections.abc import Callable, Iterator
@@ -76,6 +78,23 @@ def unpacked(path: Path, opened: Callable[[], IO[bytes]], *, packed: int) -> byt
                 check_announced(path, total, packed)
             chunks.append(chunk)
     return b"".join(chunks)
+
+
+def content_of(path: Path) -> bytes:
+    """Return what a file holds, unpacked if it is packed.
+
+    Raises:
+        DataError: It cannot be read, or unpacks to more than it may.
+    """
+    opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    try:
+        packed = path.stat().st_size
+        return unpacked(path, lambda: opened(path, "rb"), packed=packed)
+    except DataError:
+        raise
+    # A cut archive is an EOFError, a damaged one a zlib error or an OSError.
+    except Exception as error:
+        raise DataError(f"{path}: the file cannot be read ({error}).") from error
 
 
 def check_npz(path: Path, file: IO[bytes], wanted: Callable[[str], bool]) -> None:

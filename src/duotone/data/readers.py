@@ -6,13 +6,10 @@ the arrays of the canonical form.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +20,7 @@ from duotone.data.celeba import read_celeba64
 from duotone.data.cifar import batch_contents, unpickle_batch
 from duotone.data.dataset import Array, Dataset
 from duotone.data.folders import read_image
-from duotone.data.limits import check_announced, unpacked
+from duotone.data.limits import check_announced, content_of
 from duotone.errors import DataError, UnknownNameError
 from duotone.registry import did_you_mean
 
@@ -105,7 +102,7 @@ def read_svhn(folder: Path) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for split in ("train", "test"):
         path = _one_of(folder, f"{split}_32x32.mat")
-        content = read_apart("matlab", _content(path), path)
+        content = read_apart("matlab", content_of(path), path)
         x, y = content["X"], content["y"].reshape(-1)
         if x.dtype != np.uint8 or x.ndim != 4 or x.shape[:3] != (32, 32, 3):
             raise DataError(
@@ -125,7 +122,7 @@ def read_usps(folder: Path) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for split, stem in (("train", "usps"), ("test", "usps.t")):
         path = _one_of(folder, stem, ".bz2")
-        content = _content(path)
+        content = content_of(path)
         # A row of two bytes becomes 256 numbers.
         check_announced(path, 256 * 8 * (content.count(b"\n") + 1), 8 * len(content))
         try:
@@ -197,26 +194,9 @@ def _one_of(folder: Path, name: str, packed: str = "") -> Path:
     raise DataError(f"{folder}: there is no file {' or '.join(names)}.")
 
 
-def _content(path: Path) -> bytes:
-    """Return what a file holds, unpacked if it is packed.
-
-    Raises:
-        DataError: It cannot be read, or unpacks to more than it may.
-    """
-    opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    try:
-        packed = path.stat().st_size
-        return unpacked(path, lambda: opened(path, "rb"), packed=packed)
-    except DataError:
-        raise
-    # A cut archive is an EOFError, a damaged one a zlib error or an OSError.
-    except Exception as error:
-        raise DataError(f"{path}: the file cannot be read ({error}).") from error
-
-
 def _read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     """Read an idx file: 0, 0, type (8 is uint8), number of dimensions; their sizes; the values."""
-    content = _content(path)
+    content = content_of(path)
     magic = bytes([0, 0, 8, dimensions])
     if content[:4] != magic:
         raise DataError(

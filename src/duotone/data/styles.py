@@ -77,7 +77,8 @@ def checked_style_set(style_set: str, dataset: Dataset | None) -> str:
         return style_set
     definition = _DEFINITIONS[style_set]
     if dataset.x.dtype != np.uint8:
-        has = "images with more than 8 bits" if dataset.is_image else "a table"
+        kind = "text" if dataset.alphabet else "a table"
+        has = "images with more than 8 bits" if dataset.is_image else kind
         raise DataError(
             f"The style {style_set!r} is for images of 8 bits, but {dataset.name!r} is {has}; "
             "use the style 'none'."

@@ -141,6 +141,7 @@ class Card:
         needed: What was needed for it.
         notes: What could not be said, and why.
         picture: The sample, if it is an image.
+        text: The sample, if it is text.
     """
 
     client: str
@@ -161,6 +162,7 @@ class Card:
     needed: tuple[str, ...]
     notes: tuple[str, ...]
     picture: Array | None = None
+    text: str | None = None
 
     def __str__(self) -> str:
         return "\n".join(card_lines(self))
@@ -196,6 +198,8 @@ def plain(value: Any) -> Any:
 def card_lines(card: Card) -> list[str]:
     """Return a card as text."""
     lines = [" ".join(card.sentences), ""]
+    if card.text is not None:
+        lines[:0] = [f"After: {card.text!r}"]
     if card.truth is not None:
         lines[1:1] = [f"The true label is {card.truth}."]
     width = max(8, *(len(own.name) for own in card.classes))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from duotone.data.dataset import Array
+from duotone.data.text import text_of
 from duotone.measures.sheet import pixels
 from duotone.runs.client import Client
 from duotone.types import ClientData
@@ -37,7 +38,7 @@ class Neighbourhood:
     Attributes:
         nearest: The nearest, nearest first.
         agree: How many of them are of the class the client answers, or near its number.
-        pictures: The samples themselves, as pixels or features; only ever the client's own.
+        pictures: The samples themselves, as pixels, features or texts; only ever the client's own.
     """
 
     nearest: tuple[Neighbour, ...]
@@ -74,4 +75,6 @@ def neighbourhood(
     agree = sum(name == answer for name in said)
     shown = own.x[order]
     pictures = pixels(shown) if own.info.is_image else np.asarray(shown.numpy())
+    if own.info.is_text:
+        pictures = np.array([text_of(row, own.info.alphabet) for row in pictures])
     return Neighbourhood(nearest, agree, pictures)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from duotone.data.text import text_of
 from duotone.errors import ConfigError, DataError, DuotoneError, MissingExtraError, RunError
 from duotone.explain.card import SMALL, Card, ClassParts, CodeShares
 from duotone.explain.code_game import code_shares
@@ -188,6 +189,7 @@ class _Explainer:
             needed=needed,
             notes=tuple(notes),
             picture=pixels(self.x)[0] if info.is_image else None,
+            text=text_of(self.x[0].numpy(), info.alphabet) if info.is_text else None,
         )
 
     def _by_samples_of_others(
@@ -201,7 +203,8 @@ class _Explainer:
 
     @property
     def _thing(self) -> str:
-        return "image" if self.client.facts.info.is_image else "sample"
+        info = self.client.facts.info
+        return "image" if info.is_image else "text" if info.is_text else "sample"
 
     def _layers(self, unlike: Sequence[Client], top: int) -> LayerShares | None:
         """Return how much each own layer adds to the answer, against that of others."""
@@ -229,6 +232,9 @@ class _Explainer:
         """Attribute what anybody says, and what only the client says, to the inputs."""
         if own is None:
             notes.append("Its own samples are not at hand: no word on inputs and neighbours.")
+            return None, None
+        if own.info.is_text:
+            notes.append("The sample is text: no word on single characters, which have no mean.")
             return None, None
         baseline = own.x.mean(dim=0, keepdim=True)
         places = np.linspace(

@@ -6,6 +6,7 @@ from typing import Any, SupportsFloat
 
 from torch import Tensor
 
+from duotone.data.text import text_of
 from duotone.explain.card_page import picture_uri
 from duotone.measures.asked import as_answers
 from duotone.measures.sheet import pixels
@@ -20,11 +21,13 @@ def shown_samples(x: Tensor, info: DataInfo) -> list[str | None]:
     return [picture_uri(image) for image in pixels(x.cpu())]
 
 
-def shown_features(x: Tensor, client: Client) -> list[tuple[str, float]] | None:
-    """Return the features of one row of a table with their names; ``None`` for an image."""
+def shown_features(x: Tensor, client: Client) -> list[tuple[str, float | str]] | None:
+    """Return a row of a table with the names of its features, or a text; ``None`` for images."""
     info, preparation = client.facts.info, client.facts.preparation
     if info.is_image:
         return None
+    if info.is_text:
+        return [("text", text_of(x[0].numpy(), info.alphabet))]
     names = preparation.features if preparation is not None else map(str, range(info.shape[0]))
     return [(name, float(value)) for name, value in zip(names, x[0], strict=True)]
 

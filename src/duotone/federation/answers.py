@@ -37,8 +37,14 @@ class AnswerLog:
             if not isinstance(error, ClientError):
                 raise error
 
-    def require(self, quorum: int, good: int, round: int) -> None:
+    def require(self, quorum: int, good: int, round: int, absent: int = 0) -> None:
         """Make sure that a round has enough updates.
+
+        Args:
+            quorum: How many it needs.
+            good: How many it has.
+            round: Which round it is.
+            absent: How many members dropped out or were late.
 
         Raises:
             TrainingError: It has not.
@@ -47,6 +53,11 @@ class AnswerLog:
             return
         if good == 0:
             self.raise_common()
+        if not self.refused and absent:
+            raise TrainingError(
+                f"Round {round}: {absent} of {good + absent} members dropped out or were late, and "
+                f"a round needs {quorum}; lower quorum or system.dropout, or draw more members."
+            )
         if not self.refused:
             raise TrainingError(
                 f"Round {round}: {good} members are left to be asked, and a round needs {quorum}; "

@@ -16,6 +16,7 @@ from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.federation.method import Method
 from duotone.federation.protocols import AsksSome, Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
+from duotone.federation.system import Absence, System
 from duotone.federation.watch import Refusals, Standing, standings
 from duotone.partition.partition import Population
 from duotone.seeding import stream
@@ -77,6 +78,7 @@ class RoundResult:
         dropped: Client to reason, for updates that count though something was taken out of them.
         standings: How each update compares with the rest, if that was asked for.
         set_aside: Who was refused too often and is not asked any more.
+        absent: Who was drawn and sent nothing, because its device is simulated so.
     """
 
     info: RoundInfo
@@ -88,6 +90,7 @@ class RoundResult:
     dropped: dict[str, str] = field(default_factory=dict)
     standings: dict[str, Standing] = field(default_factory=dict)
     set_aside: frozenset[str] = frozenset()
+    absent: dict[str, Absence] = field(default_factory=dict)
 
 
 def federate(
@@ -106,6 +109,7 @@ def federate(
     attack: Attack | None = None,
     refusals: Refusals | None = None,
     watch: bool = False,
+    system: System | None = None,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -124,6 +128,8 @@ def federate(
         attack: Which members are hostile, and what they send.
         refusals: Earlier refusals, and after how many a member is asked no more.
         watch: Whether to compare the updates of a round with each other.
+        system: Which members are slow, and who drops out. A round in which all that were drawn
+            are absent leaves the model as it is.
 
     Raises:
         TrainingError: A round had fewer.
@@ -139,7 +145,9 @@ def federate(
     for round in range(start.round + 1, rounds + 1):
         info = replace(before, round=round)
         aside = refusals.aside()
-        chosen = [c for c in sample_clients(members, sampled, info) if c not in aside]
+        drawn = [c for c in sample_clients(members, sampled, info) if c not in aside]
+        absent = system.absent(drawn, round) if system else {}
+        chosen = [client for client in drawn if client not in absent]
         order = largest_first(chosen, clients)
         tasks = (ClientTask(client, states.get(client)) for client in order)
         log = AnswerLog()
@@ -170,11 +178,14 @@ def federate(
                 if kept:
                     states.put(round, client, kept)
 
-            log.require(quorum, len(updates), round)
+            is_lost = bool(absent) and not chosen and quorum == 1
+            if not is_lost:
+                log.require(quorum, len(updates), round, len(absent))
             # Workers finish in any order; sums must not notice.
             updates.sort(key=lambda update: chosen.index(update.client))
             compared = standings(updates, partial(method.sent, server)) if watch else {}
-            server = method.server_update(server, updates, info)
+            if not is_lost:
+                server = method.server_update(server, updates, info)
             collected: list[ClientUpdate] = []
             if isinstance(method, Collects):
                 named = method.asks(members, chosen) if isinstance(method, AsksSome) else members
@@ -197,6 +208,7 @@ def federate(
             dict(sorted(log.dropped.items())),
             compared,
             refusals.aside(),
+            absent,
         )
 
 

@@ -30,6 +30,7 @@ MEASURES = Registry(
         "restyling": "duotone.measures.restyling:Restyling",
         "maps": "duotone.measures.maps:Maps",
         "refusals": "duotone.measures.refusals:RefusalsFound",
+        "waiting": "duotone.measures.waiting:Waiting",
         "traffic": "duotone.measures.traffic:Traffic",
     },
 )

@@ -2,12 +2,17 @@
 
 A model is anything that, called with a :class:`~duotone.types.DataInfo`, gives an ``nn.Module``
 whose ``forward`` maps a batch to one score per class (or one number per regression target). Pixels
-arrive in [0, 1].
+arrive in [0, 1], characters as numbers.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from duotone.registry import Registry
+
+if TYPE_CHECKING:
+    from duotone.types import DataInfo
 
 MODELS = Registry(
     "model",
@@ -24,6 +29,7 @@ MODELS = Registry(
         "linear": "duotone.networks.classifiers:Linear",
         "mlp": "duotone.networks.classifiers:mlp",
         "mlp-bn": "duotone.networks.classifiers:mlp_bn",
+        "char-gru": "duotone.networks.recurrent:CharGRU",
     },
 )
 
@@ -40,7 +46,20 @@ _SUMMARIES = {
     "linear": "one linear layer, for tables and flattened images",
     "mlp": "two hidden layers of 64, for tables and flattened images",
     "mlp-bn": "mlp with BatchNorm after each hidden layer, for tables and flattened images",
+    "char-gru": "a GRU of 128 units over characters, for text",
 }
+
+
+def default_model(data: DataInfo, for_tables: str) -> str:
+    """Return the network of a run that names none.
+
+    Args:
+        data: The form of the samples.
+        for_tables: What the method takes for rows of features.
+    """
+    if data.is_text:
+        return "char-gru"
+    return "cnn-bn" if data.is_image else for_tables
 
 
 def describe_models() -> dict[str, str]:

@@ -166,6 +166,7 @@ class Population:
             shape=tuple(int(size) for size in shape),
             task="classes" if dataset.classes else "regression",
             outputs=dataset.classes or 1,
+            alphabet=dataset.alphabet,
         )
 
     def rows(self, client: str, split: Split = "train") -> Rows:
@@ -205,6 +206,7 @@ class Population:
         return {
             "name": self.dataset.name,
             "classes": self.dataset.classes,
+            "alphabet": self.dataset.alphabet,
             "clients": self.partition.clients,
             "groups": self.partition.groups,
             "roles": self.partition.roles,
@@ -231,6 +233,7 @@ class Population:
             y=arrays["y"],
             is_test=np.zeros(0, bool),
             classes=form["classes"],
+            alphabet=form["alphabet"],
         )
         return cls(
             dataset,
@@ -244,9 +247,12 @@ def network_inputs(x: Array) -> Tensor:
     """Return samples as a network sees them: pixels in [0, 1] and channels first, or features.
 
     Args:
-        x: Images ``(rows, height, width[, channels])``, as uint8 or as float32 in [0, 1]; or
-            features ``(rows, features)`` as float32.
+        x: Images ``(rows, height, width[, channels])``, as uint8 or as float32 in [0, 1];
+            features ``(rows, features)`` as float32; or characters ``(rows, characters)`` as
+            uint16.
     """
+    if x.dtype == np.uint16:
+        return torch.from_numpy(x.astype(np.int64))
     samples = torch.from_numpy(x)
     if x.dtype == np.uint8:
         samples = samples.float().div_(255)

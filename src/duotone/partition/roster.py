@@ -7,7 +7,7 @@ far clients works with a population made of its roster: it counts samples and ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,14 +59,14 @@ class Roster:
             raise PartitionError("No client of the federation trains; name fewer newcomers.")
         first = enrolled[0].data
         for one in enrolled[1:]:
-            if (one.data.shape, one.data.task) != (first.shape, first.task):
+            if replace(one.data, outputs=first.outputs) != first:
                 raise PartitionError(
                     f"The data of {one.client!r} are {one.data.task} of shape {one.data.shape}, "
                     f"those of {enrolled[0].client!r} {first.task} of shape {first.shape}; all "
                     "clients must have the same form."
                 )
         outputs = max(one.data.outputs for one in enrolled)
-        return cls(tuple(enrolled), DataInfo(first.shape, first.task, outputs))
+        return cls(tuple(enrolled), replace(first, outputs=outputs))
 
     def population(self) -> Population:
         """Return the clients as the round loop sees them: counted samples, none of them here."""
@@ -89,5 +89,6 @@ class Roster:
             y=np.zeros(0, np.int64 if is_classes else np.float32),
             is_test=np.zeros(0, bool),
             classes=self.data.outputs if is_classes else 0,
+            alphabet=self.data.alphabet,
         )
         return Population(nothing, partition)

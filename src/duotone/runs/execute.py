@@ -185,6 +185,7 @@ class _Execution:
                 attack=self.plan.attack,
                 refusals=Refusals(config.set_aside, Counter(counts_of(self.refused))),
                 watch=self.plan.is_watched,
+                system=self.plan.system,
             ):
                 self._commit(result, backend, shelf)
                 if stop_requested() and result.info.round < config.rounds_made:
@@ -204,6 +205,8 @@ class _Execution:
             self.say(f"Round {number}: client {client!r} is set aside: it was refused too often.")
         for client, reason in result.dropped.items():
             self.say(f"Round {number}: {reason}; that was dropped, client {client!r} still counts.")
+        if result.absent:
+            self.folder.log(f"round {number} without {', '.join(result.absent)}")
         rows = training_rows(result, self.plan.population.partition)
         is_best = False
         is_due = number % config.evaluate_every == 0 or number == config.rounds_made

@@ -168,9 +168,9 @@ def _silence() -> Iterator[None]:
 def onnx_graph(client: Client) -> bytes:
     """Return a client's model as an ONNX graph.
 
-    Its input ``x`` is uint8 ``(samples, height, width, channels)`` for images and float32
-    ``(samples, features)`` for tables. Its outputs are ``scores`` and, for classes,
-    ``probabilities``.
+    Its input ``x`` is uint8 ``(samples, height, width, channels)`` for images, float32
+    ``(samples, features)`` for tables and int64 ``(samples, characters)`` for text. Its outputs
+    are ``scores`` and, for classes, ``probabilities``.
 
     Raises:
         MissingExtraError: ONNX is not installed.
@@ -183,7 +183,7 @@ def onnx_graph(client: Client) -> bytes:
         )
     info = client.facts.info
     # Two samples: of one, torch takes it that there is never another number of them.
-    x = torch.zeros(2, *info.shape)
+    x = info.blank(2)
     if info.is_image:
         x = x.permute(0, 2, 3, 1).to(torch.uint8).contiguous()
     outputs = ["scores", *(["probabilities"] if info.task == "classes" else [])]

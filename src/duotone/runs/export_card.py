@@ -40,7 +40,7 @@ def card(facts: ClientFacts, method: Method, format: str) -> str:
         "## How to use it",
         "",
         "```python",
-        *(_onnx(facts) if format == "onnx" else _torch()),
+        *(_onnx(facts) if format == "onnx" else _torch(facts)),
         "```",
         "",
         "## What it is for",
@@ -70,6 +70,12 @@ def _answers(facts: ClientFacts) -> str:
 
 
 def _preparation(facts: ClientFacts) -> list[str]:
+    if facts.info.is_text:
+        return [
+            f"Text, of which the last {facts.info.shape[0]} characters are read. A character is "
+            "its place in the alphabet of client.json, counted from 1; 0 stands before the "
+            "beginning of a shorter text and for characters that are not in it.",
+        ]
     if not facts.info.is_image:
         return ["Rows of numbers, in the order of the columns that the model was trained with."]
     channels, height, width = facts.info.shape
@@ -80,12 +86,13 @@ def _preparation(facts: ClientFacts) -> list[str]:
     ]
 
 
-def _torch() -> list[str]:
+def _torch(facts: ClientFacts) -> list[str]:
+    given = "To be, or not to b" if facts.info.is_text else "picture.png"
     return [
         "import duotone",
         "",
         'client = duotone.load_client(".")',
-        'client.predict("picture.png")',
+        f'client.predict("{given}")',
     ]
 
 
@@ -100,6 +107,15 @@ def _onnx(facts: ClientFacts) -> list[str]:
             fill,
             f"image = image.resize(({width}, {height}), Image.Resampling.BILINEAR)",
             f"x = np.asarray(image, np.uint8).reshape(1, {height}, {width}, {channels})",
+        ]
+    elif facts.info.is_text:
+        prepared = [
+            "import json",
+            "",
+            'alphabet = json.load(open("client.json", encoding="utf-8"))["info"]["alphabet"]',
+            f'text = "To be, or not to b"[-{facts.info.shape[0]}:]',
+            f"x = np.zeros((1, {facts.info.shape[0]}), np.int64)",
+            "x[0, -len(text):] = [alphabet.find(character) + 1 for character in text]",
         ]
     else:
         prepared = ["", f"x = np.zeros((1, {facts.info.shape[0]}), np.float32)  # your rows"]

@@ -23,6 +23,7 @@ from duotone.federation.backends.node import Node
 from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.levels import LEVELS, Level
 from duotone.methods import METHODS
+from duotone.networks import default_model
 from duotone.partition.build import own_population, resolve_settings
 from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
@@ -105,7 +106,7 @@ def make_node(settings: NodeSettings, words: RunWords) -> Node:
         population.info = words.data
     kind = METHODS.load(name)
     population.labelled, population.keeps_unlabelled = words.labels, kind.uses_unlabelled
-    model = words.model or ("cnn-bn" if population.info.is_image else kind.table_model)
+    model = words.model or default_model(population.info, kind.table_model)
     method = method_again(words.method, model, population.info)
     states = NodeStore(settings.states / words.run)
     return Node(method, population, states, settings.level)

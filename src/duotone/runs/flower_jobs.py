@@ -48,9 +48,7 @@ class RunWords:
         """Return what :meth:`text` made a text of."""
         content = json.loads(text)
         data = content.pop("data")
-        form = (
-            None if data is None else DataInfo(tuple(data["shape"]), data["task"], data["outputs"])
-        )
+        form = None if data is None else DataInfo(**{**data, "shape": tuple(data["shape"])})
         newcomers = tuple(content.pop("newcomers"))
         return cls(**content, newcomers=newcomers, data=form)
 

@@ -19,7 +19,9 @@ from duotone.data.folders import image_files, image_pixels, read_image
 from duotone.data.frames import SUFFIXES, is_frame, read_frame
 from duotone.data.preparing import Preparation
 from duotone.data.resize import resized
+from duotone.data.text import windows_of
 from duotone.errors import DataError
+from duotone.files import read_regular
 from duotone.partition.partition import network_inputs
 from duotone.types import DataInfo
 
@@ -35,13 +37,16 @@ def as_inputs(x: Samples, info: DataInfo, preparation: Preparation | None = None
     Args:
         x: An array or tensor in the form of the data set; a data frame; or one or several of: an
             image, the path of one, of a folder of images, of a table (CSV, Parquet), or of an npz
-            file with an array ``x``.
+            file with an array ``x``. Where samples are text: one or several texts, or paths of
+            files that hold one each.
         info: The form of the data.
         preparation: How features are made of the columns of a table, if the run had one.
 
     Raises:
         DataError: They have another form, or cannot be read.
     """
+    if info.is_text and (texts := _texts(x)) is not None:
+        return network_inputs(windows_of(texts, info.alphabet, info.shape[0]))
     if is_frame(x):
         return _checked(_features(x, preparation, "The table"), info)
     if isinstance(x, (str, Path, Image.Image)):
@@ -63,11 +68,30 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
 
 def expected(info: DataInfo) -> str:
     """Say in words which samples fit."""
+    if info.is_text:
+        return f"text, of which the last {info.shape[0]} characters are read"
     if not info.is_image:
         return f"a table of numbers, samples × {info.shape[0]} features"
     channels, height, width = info.shape
     form = f"samples × {height} × {width}" + (f" × {channels}" if channels > 1 else "")
     return f"images as uint8, or as floats from 0 to 1, {form}"
+
+
+def _texts(x: Samples) -> list[str] | None:
+    """Return texts that were given, or read from the files that were; ``None`` for numbers."""
+    items: Any = [x] if isinstance(x, (str, Path)) else x
+    if not _holds_pictures(items) or any(isinstance(item, Image.Image) for item in items):
+        return None
+    if any(isinstance(item, Path) and item.suffix == ".npz" for item in items):
+        return None
+    return [_read_text(item) if isinstance(item, Path) else str(item) for item in items]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return read_regular(path).decode("utf-8").removesuffix("\n")  # which editors add
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text: {error}.") from error
 
 
 def _holds_pictures(x: Any) -> bool:
@@ -133,6 +157,8 @@ def _checked(x: Array, info: DataInfo, name: str = "x") -> Tensor:
     """
     wanted = f"expected: {expected(info)}"
     is_float = np.issubdtype(x.dtype, np.floating)
+    if info.is_text:
+        return _checked_characters(x, info, f"{name} is {x.dtype} with shape {x.shape}; {wanted}.")
     if info.is_image:
         channels, height, width = info.shape
         forms = [(height, width, channels), *([(height, width)] if channels == 1 else [])]
@@ -154,3 +180,15 @@ def _checked(x: Array, info: DataInfo, name: str = "x") -> Tensor:
         if info.is_image and (x.min() < 0 or x.max() > 1):
             raise DataError(f"{name} has values from {x.min():g} to {x.max():g}; {wanted}.")
     return network_inputs(np.array(x))  # a copy: arrays that cannot be written are refused by torch
+
+
+def _checked_characters(x: Array, info: DataInfo, otherwise: str) -> Tensor:
+    """Return characters by number, if they are places in the alphabet.
+
+    Raises:
+        DataError: They are not; the message is ``otherwise``.
+    """
+    fits = np.issubdtype(x.dtype, np.integer) and x.shape[1:] == info.shape and len(x) > 0
+    if not fits or x.min() < 0 or x.max() > len(info.alphabet):
+        raise DataError(otherwise)
+    return network_inputs(x.astype(np.uint16))

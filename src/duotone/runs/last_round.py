@@ -14,7 +14,7 @@ from duotone.federation.method import Method
 from duotone.federation.serving import Serving
 from duotone.federation.store import CommittedRound
 from duotone.methods import METHODS
-from duotone.networks import MODELS
+from duotone.networks import MODELS, default_model
 from duotone.networks.reading import as_network
 from duotone.runs.plan import Model, Plan
 from duotone.types import DataInfo, NewcomerRule, RoundInfo
@@ -77,7 +77,7 @@ def method_again(
     own = {key: value for key, value in table.items() if key != "name"}
     settings = validated(kind.Config, own, owner=f"the method {kind.name!r}", prefix="method.")
     if kind.own_model is not None:
-        model = "cnn-bn" if info.is_image else kind.table_model
+        model = default_model(info, kind.table_model)
     network = as_network(MODELS.load(model) if isinstance(model, str) else model)
     place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     return kind(settings, network, place)

@@ -22,10 +22,11 @@ from duotone.federation.method import Method
 from duotone.federation.personalise import Way, Wish, rules_with, ways
 from duotone.federation.robust import shortage
 from duotone.federation.settings import MethodSettings
+from duotone.federation.system import System, system_of
 from duotone.measures import chosen_measures
 from duotone.methods import METHODS
 from duotone.methods.printed import printed_settings
-from duotone.networks import MODELS
+from duotone.networks import MODELS, default_model
 from duotone.networks.reading import as_network, check_head, find_head
 from duotone.partition import Population
 from duotone.registry import import_object
@@ -47,6 +48,7 @@ class Plan:
         rule: What newcomers start from.
         ways: How models may be adjusted to a client's inputs.
         attack: Which members are hostile, and what they do; ``None`` if all are honest.
+        system: Which members are slow or drop out; ``None`` if none are.
     """
 
     config: RunConfig
@@ -55,6 +57,7 @@ class Plan:
     rule: NewcomerRule
     ways: tuple[Way, ...]
     attack: Attack | None = None
+    system: System | None = None
 
     @property
     def is_watched(self) -> bool:
@@ -105,9 +108,11 @@ def plan_run(
     method: Any = None
     chosen: Any = None
     attack: Attack | None = None
+    system: System | None = None
     if population is not None:
         members = population.partition.members
         attack = problems.checked(lambda: attack_of(base.attack, members, base.seed))
+        system = problems.checked(partial(system_of, base.system, population, base.seed))
         drawn = base.sampled or min(10, len(members))
         problems.checked(partial(_check_aggregate, settings, drawn))
     if population is not None and settings is not None and is_usable:
@@ -131,7 +136,7 @@ def plan_run(
     )
     rules = rules_with(base.personalise, method_class.rules(settings))
     rule = rules[0] if base.newcomers == "auto" else base.newcomers
-    return Plan(config, method, population, rule, chosen, attack)
+    return Plan(config, method, population, rule, chosen, attack, system)
 
 
 def _method_and_settings(
@@ -166,7 +171,7 @@ def _model_and_name(
     """Return the model a run uses, and what its configuration file calls it."""
     if model is not None:
         return model, name or model_name(model)
-    default = "cnn-bn" if info.is_image else method_class.table_model
+    default = default_model(info, method_class.table_model)
     return MODELS.load(default), method_class.own_model or default
 
 
@@ -244,7 +249,7 @@ def _check_own(own: str, asked: Model | str | None) -> None:
 
 def _check_model(method: Method, info: DataInfo) -> None:
     """Try the model on two samples, so that a wrong one fails now and not after training."""
-    x = torch.zeros(2, *info.shape)
+    x = info.blank(2)
     doing = "be made"
     with torch.random.fork_rng(devices=[]), torch.inference_mode():
         try:
@@ -266,8 +271,9 @@ def _check_model(method: Method, info: DataInfo) -> None:
         except Exception as error:
             own = own_frame(error)
             place = f" (in your own code, {own})" if own else ""
+            text = " These samples are text: --set model=char-gru" if info.is_text else ""
             raise ConfigError(
-                f"The model cannot {doing}: {type(error).__name__}: {error}{place}"
+                f"The model cannot {doing}: {type(error).__name__}: {error}{place}{text}"
             ) from error
 
 

@@ -35,6 +35,7 @@ def training_rows(result: RoundResult, partition: Partition) -> list[Row]:
         for client, standing in result.standings.items()
     ]
     facts += [(client, {REFUSED: 1}) for client in result.refused]
+    facts += [(client, {why: 1}) for client, why in result.absent.items()]
     return [
         Row(
             result.info.round,

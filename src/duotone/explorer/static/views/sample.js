@@ -66,7 +66,7 @@ function inputOf(found) {
     { class: "input features" },
     table(
       ["feature", ">value"],
-      found.features.map(([name, value]) => [name, value.toFixed(3)]),
+      found.features.map(([name, value]) => [name, typeof value === "number" ? value.toFixed(3) : value]),
     ),
   );
 }
