@@ -85,17 +85,17 @@ def client(
     """
     from duotone.data import lasting_name
     from duotone.runs.flower_folder import read
-    from duotone.runs.flower_processes import run_client
+    from duotone.runs.flower_processes import program
 
     federation = read(folder)
+    program("flower-supernode")  # refused in one line where Flower is not installed
+    from duotone.runs.flower_client import NodeSettings
+    from duotone.runs.flower_worker import run_client
+
     place = (states or federation.folder / "states" / name).resolve()
-    sys.exit(
-        _until_stopped(
-            lambda: run_client(
-                federation, name, lasting_name(data), states=place, level=level, port=port
-            )
-        )
-    )
+    given = {"client": name, "data": lasting_name(data), "states": place, "level": level}
+    settings = NodeSettings.read(given)
+    sys.exit(_until_stopped(lambda: run_client(federation, settings, port)))
 
 
 @flower_app.command()

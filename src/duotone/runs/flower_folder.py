@@ -50,7 +50,7 @@ submission = ""
 """,
     "duotone_app/__init__.py": '"""A way to the installed duotone, and nothing else."""\n',
     "duotone_app/server.py": "from duotone.runs import flower_server\n\napp = flower_server.app\n",
-    "duotone_app/client.py": "from duotone.runs import flower_client\n\napp = flower_client.app\n",
+    "duotone_app/client.py": "from duotone import messenger\n\napp = messenger.app\n",
 }
 
 

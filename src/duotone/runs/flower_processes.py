@@ -25,6 +25,8 @@ from duotone.runs.result_files import read_json, write_json
 CONNECTION = "duotone"
 """What Flower's command line calls the way to the server."""
 START_SECONDS = 60.0
+POLL_SECONDS = "0.25"
+"""How often a node looks whether a message has come for a process to be started."""
 
 
 def environment(federation: Federation) -> dict[str, str]:
@@ -39,6 +41,7 @@ def environment(federation: Federation) -> dict[str, str]:
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "OMP_NUM_THREADS": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": POLL_SECONDS,
     }
 
 
@@ -69,34 +72,15 @@ def run_server(federation: Federation, say: Callable[[str], None]) -> int:
         *("--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"),
         *("--database", str(place / "state.db"), "--disable-runtime-dependency-installation"),
     ]
-    with _child(command, federation) as server:
+    with child_of(command, federation) as server:
         wait_for_port(federation, server)
         register(federation)
         say(f"The server listens on {federation.address} for {', '.join(federation.clients)}.")
         return server.wait()
 
 
-def run_client(
-    federation: Federation, client: str, data: str, *, states: Path, level: str, port: int
-) -> int:
-    """Run a client's node until it is stopped; return its exit code."""
-    keys = federation.keys_of(client)
-    settings = {"client": client, "data": data, "states": str(states), "level": level}
-    node_config = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
-    command = [
-        *(program("flower-supernode"), "--superlink", federation.address),
-        *("--root-certificates", str(keys / "ca.crt")),
-        *("--auth-supernode-private-key", str(keys / "node")),
-        *("--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "runtime.crt")),
-        *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port or _free_port())),
-        *("--node-config", node_config),
-    ]
-    with _child(command, federation) as node:
-        return node.wait()
-
-
 @contextmanager
-def _child(command: Sequence[str], federation: Federation) -> Iterator[subprocess.Popen[bytes]]:
+def child_of(command: Sequence[str], federation: Federation) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program in a process group of its own, which ends with this process's work."""
     child = subprocess.Popen(command, env=environment(federation), start_new_session=True)
 
@@ -212,7 +196,8 @@ def _write_connection(federation: Federation) -> None:
     write_atomically(home / "config.toml", content.encode())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody uses on this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

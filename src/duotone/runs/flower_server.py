@@ -29,7 +29,7 @@ from duotone.runs.flower_jobs import EnrolJob, RunWords
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan, plan_run
 
-PAUSE = 1.0
+PAUSE = 0.5
 """Seconds between two looks for nodes or replies."""
 
 
