@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from duotone.config import RunConfig
 from duotone.data import load_dataset
 from duotone.data.dataset import Dataset
 from duotone.errors import ClientError, ConfigError
+from duotone.federation.backends import Home
 from duotone.federation.backends.codec import also_in
 from duotone.federation.backends.flower import answered
 from duotone.federation.backends.node import Node
@@ -24,9 +26,9 @@ from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.levels import LEVELS, Level
 from duotone.messenger import Answer, Arrays, Facts
 from duotone.methods import METHODS
-from duotone.partition.build import own_population, resolve_settings
 from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
+from duotone.runs.own_part import population_at_node
 from duotone.types import Role
 
 # Where jobs are, those of every round first: a node's process lives for one message, and loading
@@ -115,16 +117,19 @@ def make_node(settings: NodeSettings, words: RunWords, dataset: Dataset | None =
     if name not in METHODS:  # anything else would be code that the server chose
         raise ClientError(f"this node knows no method {name!r}")
     role: Role = "newcomer" if settings.client in words.newcomers else "member"
-    config = resolve_settings("natural", words.partition)
     dataset = dataset or load_dataset(settings.data)
     if dataset.columns is not None:
         raise ClientError("its data is a table with columns, which needs all clients' statistics")
-    population = own_population(dataset, settings.client, role, config, seed=words.seed)
-    if words.data is not None:
-        population.info = words.data
-    kind = METHODS.load(name)
-    population.labelled, population.keeps_unlabelled = words.labels, kind.uses_unlabelled
-    model = words.model or ("cnn-bn" if population.info.is_image else kind.table_model)
+    config = RunConfig(
+        seed=words.seed,
+        labels=words.labels,
+        method=dict(words.method),
+        partition=dict(words.partition),
+    )
+    population = population_at_node(dataset, settings.client, role, config, words.data)
+    model = words.model or (
+        "cnn-bn" if population.info.is_image else METHODS.load(name).table_model
+    )
     method = method_again(words.method, model, population.info)
-    states = NodeStore(settings.states / words.run)
-    return Node(method, population, states, settings.level)
+    home = Home(settings.states / words.run, settings.data)
+    return Node(method, population, NodeStore(home.folder), settings.level, home)

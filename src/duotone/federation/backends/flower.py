@@ -73,6 +73,8 @@ class Flower(Backend):
         pause: Seconds between two looks for replies.
     """
 
+    is_far = True
+
     def __init__(
         self,
         grid: Way,
@@ -170,6 +172,8 @@ class OneMachineFlower(Flower):
         method: The method.
         population: The samples.
     """
+
+    is_far = False
 
     def __init__(self, method: Method, population: Population) -> None:
         self.held = HeldInMemory()
