@@ -16,13 +16,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from duotone.data import load_dataset
+from duotone.errors import RunError
 from duotone.federation.backends.flower import answered
 from duotone.federation.backends.node import Node
 from duotone.messenger import receive, send
 from duotone.runs.flower_client import NodeSettings, make_node
 from duotone.runs.flower_folder import Federation
 from duotone.runs.flower_jobs import RunWords
-from duotone.runs.flower_processes import child_of, free_port, program
+from duotone.runs.flower_processes import REFUSED, child_of, free_port, program
 
 _LOOK_SECONDS = 0.5
 _LOG = logging.getLogger("duotone.node")
@@ -90,7 +91,16 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
 
     Raises:
         DataError: The client's data cannot be read.
+        RunError: The server refused the node.
     """
+    _LOG.addHandler(logging.StreamHandler())
+    _LOG.setLevel(logging.INFO)
+    refused: list[str] = []
+
+    def hear(line: str) -> None:
+        if f"[code: {REFUSED}]" in line:
+            refused.append(line)
+
     keys = federation.keys_of(settings.client)
     worker = Worker(settings)
     with socket_for_worker() as (listening, place):
@@ -103,6 +113,12 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port or free_port())),
             *("--node-config", settings.text(worker=place)),
         ]
-        with child_of(command, federation) as node:
+        with child_of(command, federation, hear) as node:
             worker.serve(listening, lambda: node.poll() is None)
-            return node.wait()
+            code = node.wait()
+    if refused:
+        raise RunError(
+            f"The server refused this node: its key is not registered, or a node of "
+            f"{settings.client!r} is connected already. After a kill, try again in two minutes."
+        )
+    return code

@@ -7,6 +7,7 @@ client's model and lays down an ordinary run folder, in which ``duotone predict`
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -34,6 +35,8 @@ from duotone.types import DataInfo, Role
 
 if TYPE_CHECKING:
     from duotone.runs.opened import OpenedRun
+
+_LOG = logging.getLogger("duotone.node")
 
 
 @travels
@@ -90,6 +93,11 @@ class KeepJob:
             write_index(out, index)
             folder.write_summary(_no_scores(config, serving))
             folder.update_facts(status="finished", members=self.members, client=task.client)
+        _LOG.info(
+            "A run has ended. Its model is kept here; try: duotone predict %s --client %s FILES…",
+            out,
+            task.client,
+        )
         return True
 
 
@@ -109,12 +117,15 @@ def _no_scores(config: RunConfig, serving: Serving) -> dict[str, Any]:
 
 def leave_with_clients(plan: Plan, last: CommittedRound, backend: Backend) -> None:
     """Hand every client of a federation the end of its run."""
-    names = ("election",)
-    notes = {name: last.notes[name] for name in names if name in last.notes}
     partition = plan.population.partition
-    config = write_toml(plan.config.model_dump())
-    job = KeepJob(last_serving(plan, last), config, len(partition.members), notes)
+    job = keep_job(last_serving(plan, last), plan.config, len(partition.members), last)
     by_client(job, partition.clients, plan.population, last, backend)
+
+
+def keep_job(serving: Serving, config: RunConfig, members: int, last: CommittedRound) -> KeepJob:
+    """Return what hands a client the end of a run."""
+    notes = {name: last.notes[name] for name in ("election",) if name in last.notes}
+    return KeepJob(serving, write_toml(config.model_dump()), members, notes)
 
 
 def population_at_node(
