@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from recording_proxy import RecordingProxy
+from safetensors.torch import load_file
+
+import duotone as library
+from duotone.federation.backends import ClientResult, Failure
+from duotone.federation.backends.serial import Serial
+from duotone.federation.jobs import TrainJob
+from duotone.runs import execute, plan_run, prepare
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.slow
@@ -58,18 +69,34 @@ class Hospitals:
         named = [part for name in HOSPITALS for part in ("--client", name)]
         duotone("flower", "init", "hospitals", *named, "--address", address, cwd=place)
         duotone("flower", "certs", "--folder", "hospitals", cwd=place)
+        # Nodes know the server by the address of a proxy that keeps what passes.
+        self.proxy = RecordingProxy(address, place / "hospitals" / "keys")
+        shutil.copytree(place / "hospitals", place / "nodes")
+        settings = place / "nodes" / "federation.toml"
+        settings.write_text(settings.read_text().replace(address, self.proxy.address))
         subprocess.run([sys.executable, EXAMPLE / "make_data.py", place / "data"], check=True)
 
     def start(self, name):
         data = () if name == "server" else (name, "--data", f"data/{name}.npz")
         verb = "server" if name == "server" else "client"
+        folder = "hospitals" if name == "server" else "nodes"
         with (self.place / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "duotone", "flower", verb, *data, "--folder", "hospitals"],
+                [sys.executable, "-m", "duotone", "flower", verb, *data, "--folder", folder],
                 cwd=self.place,
                 stdout=log,
                 stderr=log,
             )
+
+    def start_again(self, name):
+        """Start a node until it stays: Flower first has to miss the one that was killed."""
+        until = time.monotonic() + 300
+        while True:
+            self.start(name)
+            time.sleep(20)
+            if self.processes[name].poll() is None:
+                return
+            assert time.monotonic() < until
 
     def kill(self, name):
         process = self.processes.pop(name)
@@ -86,6 +113,12 @@ class Hospitals:
                 process.wait(40)
             except subprocess.TimeoutExpired:
                 self.kill(name)
+        self.proxy.close()
+
+    def kept_by(self, client, run):
+        """Return the folder of a run at a client's node."""
+        federation = json.loads((run / "run.json").read_text())["federation"]
+        return self.place / "nodes" / "states" / client / federation
 
     def states(self):
         told = duotone("flower", "status", "--json", "--folder", "hospitals", cwd=self.place)
@@ -146,12 +179,11 @@ def assert_same(hospitals, run, simulation):
     for file in (simulation / "checkpoints").glob("server-*"):
         assert (run / "checkpoints" / file.name).read_bytes() == file.read_bytes()
     assert not list((run / "checkpoints" / "clients").iterdir())
-    federation = json.loads((run / "run.json").read_text())["federation"]
     last = json.loads((simulation / "checkpoints" / "manifest.json").read_text())["clients"]
     assert last.keys() == set(HOSPITALS)
     for client, name in last.items():
         file = simulation / "checkpoints" / name
-        kept = hospitals.place / "hospitals" / "states" / client / federation / file.name
+        kept = hospitals.kept_by(client, run) / file.name
         assert kept.read_bytes() == file.read_bytes(), file.name
 
 
@@ -164,7 +196,37 @@ def test_three_hospitals_get_what_the_simulation_gets(hospitals, method):
     )
     assert "round 2 committed" in done.stderr
     simulation = simulated(hospitals, config, f"{method}-simulated")
-    assert_same(hospitals, hospitals.place / out, simulation)
+    run = hospitals.place / out
+    assert_same(hospitals, run, simulation)
+    x = np.load(hospitals.place / "data" / "south.npz")["x_test"]
+    at_node = library.load_run(hospitals.kept_by("south", run) / "run").client("south")
+    there = library.load_run(simulation).client("south")
+    assert torch.equal(at_node.scores(x), there.scores(x))
+
+
+def test_no_local_tensor_was_in_any_message(hospitals):
+    """What the proxy saw of the runs above, decrypted; whole tensors, as messages hold them."""
+    for name in HOSPITALS:  # what is kept of a connection is known when it ends
+        hospitals.processes.pop(name).terminate()
+    time.sleep(15)
+    seen = bytes(hospitals.proxy.seen)
+    local = shared = 0
+    for method in ("fedbn", "feddva"):
+        run = hospitals.place / "runs" / method
+        for client in HOSPITALS:
+            for file in hospitals.kept_by(client, run).glob("*.safetensors"):
+                for name, tensor in load_file(file).items():
+                    # Counters and constants are the same everywhere.
+                    if tensor.is_floating_point() and tensor.unique().numel() > 8:
+                        local += 1
+                        assert tensor.numpy().tobytes() not in seen, (method, client, name)
+        for tensor in load_file(run / "checkpoints" / "server-00002.safetensors").values():
+            shared += tensor.numel() > 8 and tensor.numpy().tobytes() in seen
+    assert local > 20
+    assert shared > 5  # what is shared was seen, so that the search finds what there is
+    for name in HOSPITALS:
+        hospitals.start_again(name)
+    hospitals.wait_until_online()
 
 
 def test_a_node_with_a_key_nobody_registered_is_refused(hospitals, tmp_path):
@@ -185,7 +247,71 @@ def test_a_node_with_a_key_nobody_registered_is_refused(hospitals, tmp_path):
         timeout=120,
     )
     assert done.returncode not in (0, None)
-    assert "2004" in done.stdout + done.stderr
+    assert "The server refused this node: its key is not registered" in done.stderr
+    assert "A node was refused: its key is not registered." in one_line(hospitals, "server")
+
+
+def one_line(hospitals, name):
+    return " ".join((hospitals.place / f"{name}.log").read_text(errors="replace").split())
+
+
+def test_a_second_node_with_one_name_is_refused_on_both_sides(hospitals):
+    done = duotone(
+        *("flower", "client", "north", "--data", "data/north.npz", "--folder", "nodes"),
+        *("--states", "elsewhere"),
+        cwd=hospitals.place,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "a node of 'north' is connected already" in done.stderr
+    assert "it has the key of 'north', whose node is connected already" in one_line(
+        hospitals, "server"
+    )
+
+
+def test_a_node_that_comes_later_joins_the_finished_run(hospitals):
+    place, run = hospitals.place, hospitals.place / "runs" / "fedbn"
+    duotone("flower", "add", "east", "--folder", "hospitals", cwd=place)
+    shutil.copytree(place / "hospitals" / "keys" / "east", place / "nodes" / "keys" / "east")
+    shutil.copy(place / "data" / "south.npz", place / "data" / "east.npz")
+    hospitals.start("east")
+    told = duotone("flower", "join", run, "east", "--json", "--folder", "hospitals", cwd=place)
+    scores = json.loads(told.stdout)["east"]
+    assert scores["accuracy"] > 0.3
+    data = np.load(place / "data" / "east.npz")
+    own = library.load_run(hospitals.kept_by("east", run) / "run").client("east")
+    assert (own.predict(data["x_test"]) == data["y_test"]).mean() == scores["accuracy"]
+    hospitals.kill("east")
+    # From here on a run asks for everybody who is named.
+    settings = place / "hospitals" / "federation.toml"
+    settings.write_text(settings.read_text().replace('    "east",\n', ""))
+
+
+def test_data_of_another_form_are_refused_on_both_sides(hospitals):
+    place = hospitals.place
+    hospitals.processes.pop("west").terminate()
+    good = (place / "data" / "west.npz").read_bytes()
+    arrays = dict(np.load(place / "data" / "west.npz"))
+    smaller = {k: v[:, :6, :6] if k[0] == "x" else v for k, v in arrays.items()}
+    np.savez(place / "data" / "west.npz", **smaller)
+    hospitals.start_again("west")
+    hospitals.wait_until_online()
+    done = duotone(
+        *("flower", "submit", EXAMPLE / "fedbn.toml", "--folder", "hospitals"),
+        *("--out", "runs/forms"),
+        cwd=place,
+        check=False,
+    )
+    assert done.returncode == 1
+    said = "all clients must have the same form"
+    assert said in " ".join(done.stderr.split())
+    for name in HOSPITALS:
+        assert said in one_line(hospitals, name)
+    hospitals.processes.pop("west").terminate()
+    (place / "data" / "west.npz").write_bytes(good)
+    hospitals.start_again("west")
+    hospitals.wait_until_online()
 
 
 def wait_for_round(run, number, seconds=400):
@@ -200,20 +326,17 @@ def wait_for_round(run, number, seconds=400):
 
 def test_a_node_that_is_killed_in_a_round_is_left_out_and_comes_back(hospitals):
     config = hospitals.place / "longer.toml"
-    config.write_text('rounds = 8\nlevel = "scores"\nevaluate_every = 8\nmethod = "fedbn"\n')
+    rounds = 18
+    config.write_text(
+        f'rounds = {rounds}\nlevel = "scores"\nevaluate_every = 18\nmethod = "fedbn"\n'
+    )
     out = hospitals.place / "runs" / "killed-node"
     submitted = hospitals.submitting(config, "--out", out)
     wait_for_round(out, 1)
     time.sleep(2)
     hospitals.kill("west")
     wait_for_round(out, 2)
-    until = time.monotonic() + 300
-    while True:  # Flower lets the same key in again when it has missed the node for a while
-        hospitals.start("west")
-        time.sleep(25)
-        if hospitals.processes["west"].poll() is None:
-            break
-        assert time.monotonic() < until
+    hospitals.start_again("west")
     said, _ = submitted.communicate(timeout=900)
     assert submitted.returncode == 0, said
     assert "client 'west' was left out" in said
@@ -223,7 +346,38 @@ def test_a_node_that_is_killed_in_a_round_is_left_out_and_comes_back(hospitals):
         if ",update," in line
     ]
     assert ["1", "west"] in trained
-    assert ["8", "west"] in trained
+    assert [str(rounds), "west"] in trained
+    missed = {number for number in range(1, rounds + 1) if [str(number), "west"] not in trained}
+    assert missed
+    values = {
+        **library.config.read_toml(config),
+        "data": str(hospitals.place / "data/together.npz"),
+    }
+    plan = plan_run({**values, "partition": "natural"})
+    folder = prepare(plan, hospitals.place / "runs" / "silent")
+    execute(folder, plan, backend=SilentInRounds(plan.method, plan.population, "west", missed))
+    last = f"server-{rounds:05d}.safetensors"
+    expected = (folder.path / "checkpoints" / last).read_bytes()
+    assert (out / "checkpoints" / last).read_bytes() == expected
+    name = f"west-{rounds:05d}.safetensors"
+    kept = hospitals.kept_by("west", out) / name
+    assert kept.read_bytes() == (folder.path / "checkpoints" / "clients" / name).read_bytes()
+
+
+class SilentInRounds(Serial):
+    """A simulation in which a client gives no answer in some rounds."""
+
+    def __init__(self, method, population, client, rounds):
+        super().__init__(method, population)
+        self.client, self.rounds = client, rounds
+
+    def map_clients(self, job, tasks):
+        for task in tasks:
+            is_silent = isinstance(job, TrainJob) and job.info.round in self.rounds
+            if is_silent and task.client == self.client:
+                yield ClientResult(task.client, failure=Failure("silent"))
+            else:
+                yield from super().map_clients(job, [task])
 
 
 def test_a_server_that_is_killed_is_resumed_to_the_same_end(hospitals):

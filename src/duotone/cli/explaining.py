@@ -36,9 +36,12 @@ def explain(
     ] = None,
     against: Annotated[str | None, typer.Option(help="Another client: why do they differ?")] = None,
     reference: Annotated[
-        Reference,
-        typer.Option(help="Compare with all members, which needs their local parts; or shared."),
-    ] = Reference.members,
+        Reference | None,
+        typer.Option(
+            help="Compare with all members, which needs their local parts; or with the shared "
+            "model: the default where one client of a federation keeps the run."
+        ),
+    ] = None,
     policy: Annotated[
         Path | None,
         typer.Option("--policy", metavar="FILE", help="Try limits on the local part, as TOML."),
@@ -95,7 +98,7 @@ def _card(
     client: str | None,
     sample: int | None,
     against: str | None,
-    reference: Reference,
+    reference: Reference | None,
 ) -> Explanation:
     from duotone.errors import ConfigError
     from duotone.runs import load_run
@@ -110,4 +113,6 @@ def _card(
     if client is None:
         raise ConfigError("Name the client whose answer is to be explained: --client NAME")
     opened = finished.client(client)
+    if reference is None:
+        return opened.explain(file, sample=sample, against=against)
     return opened.explain(file, sample=sample, against=against, reference=reference.value)

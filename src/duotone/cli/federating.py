@@ -18,6 +18,8 @@ FolderOption = Annotated[
     Path, typer.Option("--folder", help="The federation's folder; by default this one.")
 ]
 HERE = Path()
+DeadlineOption = Annotated[float, typer.Option(help="Seconds a client has for an answer.")]
+PatienceOption = Annotated[float, typer.Option(help="Seconds to wait for the clients.")]
 
 
 @flower_app.command()
@@ -85,17 +87,17 @@ def client(
     """
     from duotone.data import lasting_name
     from duotone.runs.flower_folder import read
-    from duotone.runs.flower_processes import run_client
+    from duotone.runs.flower_processes import program
 
     federation = read(folder)
+    program("flower-supernode")  # refused in one line where Flower is not installed
+    from duotone.runs.flower_client import NodeSettings
+    from duotone.runs.flower_worker import run_client
+
     place = (states or federation.folder / "states" / name).resolve()
-    sys.exit(
-        _until_stopped(
-            lambda: run_client(
-                federation, name, lasting_name(data), states=place, level=level, port=port
-            )
-        )
-    )
+    given = {"client": name, "data": lasting_name(data), "states": place, "level": level}
+    settings = NodeSettings.read(given)
+    sys.exit(_until_stopped(lambda: run_client(federation, settings, port)))
 
 
 @flower_app.command()
@@ -105,8 +107,8 @@ def submit(
     ] = None,
     folder: FolderOption = HERE,
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/federated"),
-    deadline: Annotated[float, typer.Option(help="Seconds a client has for an answer.")] = 3600.0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for the clients.")] = 300.0,
+    deadline: DeadlineOption = 3600.0,
+    patience: PatienceOption = 300.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -127,19 +129,85 @@ def submit(
 
     if (config is None) != resume:
         raise ConfigError("Give a file of settings for a new run, or --resume for one in --out.")
-    run = submit_run(
-        read(folder),
-        {} if config is None else read_toml(config),
-        out,
-        deadline=deadline,
-        patience=patience,
-        resume=resume,
-        say=lambda line: None if quiet else talk().print(line, soft_wrap=True),
-    )
+    try:
+        run = submit_run(
+            read(folder),
+            {} if config is None else read_toml(config),
+            out,
+            deadline=deadline,
+            patience=patience,
+            resume=resume,
+            say=lambda line: None if quiet else talk().print(line, soft_wrap=True),
+        )
+    except KeyboardInterrupt:  # what goes on has been said
+        raise typer.Exit(130) from None
     if as_json:
         show_json(as_table(run))
     else:
         show_results([run], quiet)
+
+
+@flower_app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="The client's name.")], folder: FolderOption = HERE
+) -> None:
+    """Add a client to a federation that has its keys already: its name, and keys for it.
+
+    Example:
+
+      duotone flower add east --folder hospitals
+    """
+    from duotone.errors import RunError
+    from duotone.runs.flower_folder import add_client, read
+    from duotone.runs.flower_processes import register
+
+    federation = add_client(read(folder), name)
+    try:
+        register(federation)
+        then = "The server knows it."
+    except RunError:
+        then = "The server does not run; it registers the key when it starts."
+    show(f"Keys of {name}: {federation.keys_of(name)}. {then}")
+
+
+@flower_app.command("join")
+def join_later(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run of the federation.")],
+    clients: Annotated[list[str], typer.Argument(metavar="CLIENTS…", help="Who joins.")],
+    folder: FolderOption = HERE,
+    deadline: DeadlineOption = 3600.0,
+    patience: PatienceOption = 300.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Let clients whose nodes came later join a finished run as newcomers; nothing shared moves.
+
+    Example:
+
+      duotone flower join runs/fedbn east --folder hospitals
+    """
+    from duotone.runs.flower_folder import read
+    from duotone.runs.flower_submit import join_later as join_run
+
+    scores = join_run(read(folder), run, clients, deadline=deadline, patience=patience)
+    if as_json:
+        show_json(scores)
+        return
+    for client, found in scores.items():
+        metric = "accuracy" if "accuracy" in found else "mse"
+        show(f"{client} joined; its model is on its own machine. {metric}: {found[metric]:.3f}")
+
+
+@flower_app.command()
+def stop(
+    number: Annotated[str, typer.Argument(metavar="RUN", help="Its number, as status says.")],
+    folder: FolderOption = HERE,
+) -> None:
+    """End a submitted run; what it has committed stays, and can be resumed."""
+    from duotone.runs.flower_folder import read
+    from duotone.runs.flower_processes import CONNECTION, flower
+
+    flower(read(folder), "stop", number, CONNECTION)
+    show(f"Stopped: {number}")
 
 
 @flower_app.command()

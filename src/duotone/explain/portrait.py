@@ -21,6 +21,7 @@ from duotone.types import ClientData
 
 _NEAR = 3
 _LOOKED_AT = 500
+_WRITTEN_DOWN = "what the run wrote down of all clients' answers and codes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,14 @@ class Habit:
     Attributes:
         name: The class, or "value".
         own: Mean of what it says of the federation's samples.
-        members: The same over all members.
+        members: The same over those it is compared with, see :attr:`ClientCard.others`; ``None``
+            where there is nobody.
         held: Share of the class among its own training samples; ``None`` where that is unknown.
     """
 
     name: str
     own: float
-    members: float
+    members: float | None
     held: float | None
 
 
@@ -78,6 +80,8 @@ class ClientCard:
         unlike_shared: Share of its own samples on which the shared model decides differently;
             ``None`` where there is no such model.
         needed: What was needed for it.
+        others: Whom its habits are compared with: members, or the shared model where the client
+            keeps the run alone.
     """
 
     client: str
@@ -95,6 +99,7 @@ class ClientCard:
     pictures: Array | None
     unlike_shared: float | None
     needed: tuple[str, ...]
+    others: str = "members"
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -129,7 +134,8 @@ def client_card_within(federation: Federation, name: str) -> ClientCard:
     """Return the same with models that are open already, for those who ask more than once."""
     run, client = federation.opened.run, federation.client(name)
     own = federation.own_samples(name)
-    habits = _habits(federation, client, own)
+    others = _others(federation)
+    habits = _habits(federation, client, own, others)
     near = tuple(sorted(federation.distances(name).items(), key=lambda pair: pair[1]))
     flips = {} if federation.table is None else federation.table.flips.get(name, {})
     unlike = _unlike_shared(federation, client, own)
@@ -139,7 +145,7 @@ def client_card_within(federation: Federation, name: str) -> ClientCard:
         role=client.role,
         group=client.facts.group,
         method=client.method.name,
-        sentences=tuple(_sentences(client, habits, near, flips, unlike)),
+        sentences=tuple(_sentences(client, habits, near, flips, unlike, federation)),
         habits=habits,
         nearest=near[:_NEAR],
         farthest=tuple(reversed(near[-_NEAR:])) if len(near) > _NEAR else (),
@@ -150,25 +156,40 @@ def client_card_within(federation: Federation, name: str) -> ClientCard:
         pictures=pictures,
         unlike_shared=unlike,
         needed=(
-            "what the run wrote down of all clients' answers and codes",
+            *(() if federation.is_one_client else (_WRITTEN_DOWN,)),
             *(() if own is None else (f"own training samples of {name}",)),
         ),
+        others="shared" if federation.is_one_client else "members",
     )
 
 
-def _habits(federation: Federation, client: Client, own: ClientData | None) -> tuple[Habit, ...]:
+def _others(federation: Federation) -> list[Client]:
+    """Return whom a client is compared with: members, or the shared model where it is alone."""
+    if not federation.is_one_client:
+        return [federation.client(name) for name in federation.members]
+    try:
+        return [federation.shared_model]
+    except DuotoneError:  # the shared part alone answers nothing
+        return []
+
+
+def _habits(
+    federation: Federation, client: Client, own: ClientData | None, others: list[Client]
+) -> tuple[Habit, ...]:
     usual = federation.usual(client)
-    members = np.mean([federation.usual(federation.client(n)) for n in federation.members], axis=0)
+    members: list[float | None] = [None] * len(usual)
+    if others:
+        members = np.mean([federation.usual(other) for other in others], axis=0).tolist()
     names = client.class_names
     if not names:
-        return (Habit("value", float(usual[0]), float(members[0]), None),)
+        return (Habit("value", float(usual[0]), members[0], None),)
     held: list[float | None] = [None] * len(names)
     if own is not None:
         labels = own.labels.numpy()
         counts = np.bincount(labels[labels >= 0], minlength=len(names))
         held = [float(count) / max(1, int(counts.sum())) for count in counts]
     return tuple(
-        Habit(name, float(mine), float(mean), share)
+        Habit(name, float(mine), mean, share)
         for name, mine, mean, share in zip(names, usual, members, held, strict=True)
     )
 
@@ -188,6 +209,8 @@ def _unlike_shared(federation: Federation, client: Client, own: ClientData | Non
 
 def concept_weights(run: Run) -> dict[str, dict[str, float]]:
     """Return the weights of each concept by client, as of the last round; empty without any."""
+    if run.metrics.is_empty():  # a client that keeps the run alone has no scores in it
+        return {}
     last = run.metrics.filter(
         (run.metrics["round"] == run.metrics["round"].max())
         & run.metrics["metric"].str.starts_with("concept.")
@@ -253,18 +276,23 @@ def _sentences(
     near: tuple[tuple[str, float], ...],
     flips: Mapping[str, float],
     unlike: float | None,
+    federation: Federation,
 ) -> list[str]:
     name = client.name
+    they, do, where = "others", "do", "the federation's samples"
+    if federation.is_one_client:
+        they, do, where = "the shared model", "does", "its own test samples"
     seen = f"{client.facts.samples} training samples"
     lines = [f"Client {name} is a {client.role} with {seen}."]
-    if client.class_names:
-        most = max(habits, key=lambda own: own.own - own.members)
-        if most.own - most.members < 0.02:
-            lines.append("It names classes as often as others do.")
+    compared = [(own, own.members) for own in habits if own.members is not None]
+    if client.class_names and compared:
+        most, members = max(compared, key=lambda pair: pair[0].own - pair[1])
+        if most.own - members < 0.02:
+            lines.append(f"It names classes as often as {they} {do}.")
         else:
             lines.append(
-                f"It says {most.name} more often than others: {most.own:.0%} of the federation's "
-                f"samples against {most.members:.0%}."
+                f"It says {most.name} more often than {they}: {most.own:.0%} of {where} against "
+                f"{members:.0%}."
             )
     if near:
         lines.append(f"It answers most like {near[0][0]} and least like {near[-1][0]}.")
@@ -278,10 +306,11 @@ def _sentences(
 
 def _lines(card: ClientCard) -> list[str]:
     width = max(8, *(len(own.name) for own in card.habits))
-    lines = [" ".join(card.sentences), "", f"{'':<{width}}     says  members     held"]
+    lines = [" ".join(card.sentences), "", f"{'':<{width}}     says{card.others:>9}     held"]
     for own in card.habits:
         held = "        –" if own.held is None else f"{own.held:9.3f}"
-        lines.append(f"{own.name:<{width}}{own.own:9.3f}{own.members:9.3f}{held}")
+        mean = "        –" if own.members is None else f"{own.members:9.3f}"
+        lines.append(f"{own.name:<{width}}{own.own:9.3f}{mean}{held}")
     for words, pairs in (("Nearest", card.nearest), ("Farthest", card.farthest)):
         if pairs:
             told = ", ".join(f"{name} ({distance:.2f})" for name, distance in pairs)

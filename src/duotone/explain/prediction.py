@@ -42,7 +42,7 @@ def explain(
     *,
     sample: int | None = None,
     against: str | None = None,
-    reference: Reference = "members",
+    reference: Reference | None = None,
 ) -> Card:
     """Say why a client answers one sample as it does; see :meth:`Client.explain`."""
     if client.opened is None:
@@ -67,7 +67,7 @@ def explain_within(
     *,
     sample: int | None = None,
     against: str | None = None,
-    reference: Reference = "members",
+    reference: Reference | None = None,
 ) -> Card:
     """Say the same with models that are open already, for those who ask more than once.
 
@@ -79,9 +79,15 @@ def explain_within(
         against: Likewise.
         reference: Likewise.
     """
+    reference = reference or ("shared" if federation.is_one_client else "members")
     if reference not in REFERENCES:
         raise ConfigError(f"An answer is compared with 'members' or 'shared'. Got {reference!r}.")
-    if client.facts.round != federation.client(federation.members[0]).facts.round:
+    if reference == "members" and federation.is_one_client:
+        raise RunError(
+            f"{federation.opened.path} is kept by {client.name!r} alone; the local parts of other "
+            "members are with them. Compare with the shared model: reference='shared'."
+        )
+    if client.facts.round != federation.opened.run.folder.manifest().last.round:
         raise ConfigError(
             f"Client {client.name!r} has its model of round {client.facts.round}; explanations "
             "compare models of the last round: run.client(name)"

@@ -95,10 +95,17 @@ class Federation:
         return read_answers(self.opened.run)
 
     @cached_property
+    def is_one_client(self) -> bool:
+        """Whether the run is kept by one client of a federation, where nobody else's part is."""
+        return "client" in self.opened.run.folder.facts()
+
+    @cached_property
     def members(self) -> list[str]:
-        """The members that stand for everybody."""
+        """The members that stand for everybody; one client that keeps a run alone is all it has."""
         if self.table is not None:
             return self.table.members
+        if self.is_one_client:
+            return list(self.opened.clients)
         every = [name for name, who in self.opened.clients.items() if who.role == "member"]
         return witnesses_among(every, self.opened.run.config.seed)
 
@@ -176,9 +183,14 @@ class Federation:
         opened = self.opened
         method = opened.method
         if "zero-shot" not in method.rules(method.config):
+            advice = (
+                "there is nobody to compare with at this client's own machine."
+                if self.is_one_client
+                else "compare with all members instead: reference='members'."
+            )
             raise ConfigError(
                 f"The shared part of {method.name} answers nothing by itself, its rest is local; "
-                "compare with all members instead: reference='members'."
+                f"{advice}"
             )
         members = int(opened.run.folder.facts()["members"])
         with opened.run.folder.reading() as last, one_thread():

@@ -231,7 +231,7 @@ class Client:
         *,
         sample: int | None = None,
         against: str | None = None,
-        reference: Reference = "members",
+        reference: Reference | None = None,
     ) -> Explanation:
         """Say why the client answers one sample as it does; print the card, or look at it.
 
@@ -240,7 +240,8 @@ class Client:
             sample: Instead of it, the number of one of the client's own test samples.
             against: Another client: why do the two differ?
             reference: Whom the answer is compared with: all "members", which needs their local
-                parts, or the "shared" model alone.
+                parts, or the "shared" model alone. By default members, and the shared model where
+                a client of a federation keeps the run on its own machine.
 
         Raises:
             ConfigError: Not one sample was given, or the method has no shared model.

@@ -39,6 +39,7 @@ from duotone.measures.sheet import Sheet
 from duotone.measures.sheets import sample_tiles
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_election, last_serving
+from duotone.runs.own_part import leave_with_clients
 from duotone.runs.plan import Plan
 from duotone.runs.published import published_share
 from duotone.runs.round_rows import counted, counts_of, training_rows
@@ -292,6 +293,8 @@ class _Execution:
         folder.write_sheets(sheets)
         if self.plan.config.level == "simulation":
             keep_served(folder, self.plan, self.store, backend, shelf)
+        elif backend.is_far:
+            leave_with_clients(self.plan, last, backend)
         folder.write_table("ledger", backend.ledger.table())
         unscored = [c for c in self.clients if c not in scored]
         gaps = [f"Client {client!r} has no score: it failed." for client in unscored]

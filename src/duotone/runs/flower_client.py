@@ -1,32 +1,35 @@
-"""A client of a Flower federation: the app that a hospital's node runs.
+"""A client of a Flower federation: what a hospital's node answers.
 
 The node's own settings say whose data it holds and where: ``client``, ``data``, ``states`` and
-``level`` (what it lets the server learn). Flower starts a fresh process for each message, so
-everything is read anew; only the states last.
+``level`` (what it lets the server learn). :mod:`duotone.runs.flower_worker` keeps everything loaded
+between messages; without it everything is read anew for each. Only the states last.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context
-
+from duotone.config import RunConfig
 from duotone.data import load_dataset
+from duotone.data.dataset import Dataset
 from duotone.errors import ClientError, ConfigError
+from duotone.federation.backends import Home
 from duotone.federation.backends.codec import also_in
-from duotone.federation.backends.flower import client_app
+from duotone.federation.backends.flower import answered
 from duotone.federation.backends.node import Node
 from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.levels import LEVELS, Level
+from duotone.messenger import Answer, Arrays, Facts
 from duotone.methods import METHODS
 from duotone.networks import default_model
-from duotone.partition.build import own_population, resolve_settings
 from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
+from duotone.runs.own_part import population_at_node
 from duotone.types import Role
 
 # Where jobs are, those of every round first: a node's process lives for one message, and loading
@@ -63,6 +66,12 @@ class NodeSettings:
     states: Path
     level: Level = "scores"
 
+    def text(self, worker: Path) -> str:
+        """Return the settings as Flower takes them, with the socket of the client's worker."""
+        given = {"client": self.client, "data": self.data, "states": str(self.states)}
+        given |= {"level": self.level, "worker": str(worker)}
+        return " ".join(f"{name}={json.dumps(value)}" for name, value in given.items())
+
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> NodeSettings:
         """Return the settings that Flower was started with.
@@ -79,13 +88,25 @@ class NodeSettings:
         return cls(str(given["client"]), str(given["data"]), Path(str(given["states"])), level)
 
 
-def node_of(context: Context, run: str) -> Node:
-    """Return the node of this process, ready for one message."""
-    return make_node(NodeSettings.read(context.node_config), RunWords.read(run))
+def answer(given: Mapping[str, Any], facts: Facts, arrays: Arrays) -> Answer:
+    """Return the reply to one message, in a process that has nothing loaded yet.
+
+    Args:
+        given: The settings that Flower was started with.
+        facts: The message.
+        arrays: Its arrays.
+    """
+    settings = NodeSettings.read(given)
+    return answered(lambda run: make_node(settings, RunWords.read(run)), facts, arrays)
 
 
-def make_node(settings: NodeSettings, words: RunWords) -> Node:
+def make_node(settings: NodeSettings, words: RunWords, dataset: Dataset | None = None) -> Node:
     """Return a node for a run.
+
+    Args:
+        settings: What the node says of itself.
+        words: What the server says of the run.
+        dataset: The client's samples, if they are loaded already.
 
     Raises:
         ClientError: The run's name is not one.
@@ -97,19 +118,17 @@ def make_node(settings: NodeSettings, words: RunWords) -> Node:
     if name not in METHODS:  # anything else would be code that the server chose
         raise ClientError(f"this node knows no method {name!r}")
     role: Role = "newcomer" if settings.client in words.newcomers else "member"
-    config = resolve_settings("natural", words.partition)
-    dataset = load_dataset(settings.data)
+    dataset = dataset or load_dataset(settings.data)
     if dataset.columns is not None:
         raise ClientError("its data is a table with columns, which needs all clients' statistics")
-    population = own_population(dataset, settings.client, role, config, seed=words.seed)
-    if words.data is not None:
-        population.info = words.data
-    kind = METHODS.load(name)
-    population.labelled, population.keeps_unlabelled = words.labels, kind.uses_unlabelled
-    model = words.model or default_model(population.info, kind.table_model)
+    config = RunConfig(
+        seed=words.seed,
+        labels=words.labels,
+        method=dict(words.method),
+        partition=dict(words.partition),
+    )
+    population = population_at_node(dataset, settings.client, role, config, words.data)
+    model = words.model or default_model(population.info, METHODS.load(name).table_model)
     method = method_again(words.method, model, population.info)
-    states = NodeStore(settings.states / words.run)
-    return Node(method, population, states, settings.level)
-
-
-app = client_app(node_of)
+    home = Home(settings.states / words.run, settings.data)
+    return Node(method, population, NodeStore(home.folder), settings.level, home)

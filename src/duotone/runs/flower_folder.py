@@ -16,7 +16,7 @@ import ipaddress
 import os
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ submission = ""
 """,
     "duotone_app/__init__.py": '"""A way to the installed duotone, and nothing else."""\n',
     "duotone_app/server.py": "from duotone.runs import flower_server\n\napp = flower_server.app\n",
-    "duotone_app/client.py": "from duotone.runs import flower_client\n\napp = flower_client.app\n",
+    "duotone_app/client.py": "from duotone import messenger\n\napp = messenger.app\n",
 }
 
 
@@ -102,13 +102,7 @@ def create(folder: Path, address: str, clients: Sequence[str]) -> Federation:
         ConfigError: Names or address are wrong.
         RunError: The folder is one already.
     """
-    problems = [
-        f"A client is called {name!r}; use letters, digits, - and _."
-        for name in clients
-        if not name.replace("-", "").replace("_", "").isalnum()
-    ]
-    if len(set(clients)) != len(clients) or not clients:
-        problems.append("Give each client once, and at least one.")
+    problems = _wrong_names(clients)
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         problems.append(f"The address {address!r} is not host:port, such as 127.0.0.1:8443.")
@@ -121,9 +115,25 @@ def create(folder: Path, address: str, clients: Sequence[str]) -> Federation:
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content.encode())
-    settings = {"address": address, "clients": list(clients)}
-    write_atomically(folder / "federation.toml", tomli_w.dumps(settings).encode())
-    return Federation(folder, address, tuple(clients))
+    federation = Federation(folder, address, tuple(clients))
+    _write_settings(federation)
+    return federation
+
+
+def _wrong_names(clients: Sequence[str]) -> list[str]:
+    problems = [
+        f"A client is called {name!r}; use letters, digits, - and _."
+        for name in clients
+        if not name.replace("-", "").replace("_", "").isalnum()
+    ]
+    if len(set(clients)) != len(clients) or not clients:
+        problems.append("Give each client once, and at least one.")
+    return problems
+
+
+def _write_settings(federation: Federation) -> None:
+    settings = {"address": federation.address, "clients": list(federation.clients)}
+    write_atomically(federation.folder / "federation.toml", tomli_w.dumps(settings).encode())
 
 
 def read(folder: Path) -> Federation:
@@ -170,15 +180,46 @@ def make_keys(federation: Federation) -> None:
         keys / "server", server, _certificate("server", server, root, authority, hosts)
     )
     for client in federation.clients:
-        place = keys / client
-        with disk_errors(place):
-            place.mkdir()
-        write_atomically(place / "ca.crt", (keys / "ca.crt").read_bytes())
-        _write_identity(place / "node", ec.generate_private_key(ec.SECP384R1()))
-        # The node's processes talk to one another on its own machine, encrypted as well.
-        own = ec.generate_private_key(ec.SECP384R1())
-        local = _certificate(client, own, root, authority, ("localhost", "127.0.0.1"))
-        _write_certificate(place / "runtime", own, local)
+        _make_client_keys(federation, client, root, authority)
+
+
+def add_client(federation: Federation, client: str) -> Federation:
+    """Add a client to a federation, with keys of its own.
+
+    Raises:
+        ConfigError: The name is wrong or taken.
+        RunError: The authority's key is not here.
+    """
+    if problems := _wrong_names([*federation.clients, client]):
+        raise ConfigError(*problems)
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization as form
+
+        authority = form.load_pem_private_key((federation.keys / "ca.key").read_bytes(), None)
+        root = x509.load_pem_x509_certificate((federation.keys / "ca.crt").read_bytes())
+    except (OSError, ModuleNotFoundError) as error:
+        raise RunError(f"Keys cannot be made here ({error}); do it where `certs` was.") from error
+    _make_client_keys(federation, client, root, authority)
+    larger = replace(federation, clients=(*federation.clients, client))
+    _write_settings(larger)
+    return larger
+
+
+def _make_client_keys(
+    federation: Federation, client: str, root: Certificate, authority: EllipticCurvePrivateKey
+) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    place = federation.keys / client
+    with disk_errors(place):
+        place.mkdir()
+    write_atomically(place / "ca.crt", (federation.keys / "ca.crt").read_bytes())
+    _write_identity(place / "node", ec.generate_private_key(ec.SECP384R1()))
+    # The node's processes talk to one another on its own machine, encrypted as well.
+    own = ec.generate_private_key(ec.SECP384R1())
+    local = _certificate(client, own, root, authority, ("localhost", "127.0.0.1"))
+    _write_certificate(place / "runtime", own, local)
 
 
 def _certificate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -13,6 +14,8 @@ from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.partition.partition import SPLITS, Population
 from duotone.types import DataInfo, Split
+
+_LOG = logging.getLogger("duotone.node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +70,19 @@ class EnrolJob:
         """Return the sizes of the splits, and the form."""
         sizes = {split: population.partition.size(task.client, split) for split in SPLITS}
         return sizes, population.info
+
+
+@travels
+@dataclass(frozen=True, slots=True)
+class TellJob:
+    """Say a line at a client's node."""
+
+    level: ClassVar[Level] = "scores"
+    sends: ClassVar[str] = "receipt"
+
+    line: str
+
+    def __call__(self, method: Method, population: Population, task: ClientTask) -> bool:
+        """Say it where the node's log is."""
+        _LOG.warning("The server says: %s", self.line)
+        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import tomli_w
@@ -25,6 +27,10 @@ from duotone.runs.result_files import read_json, write_json
 CONNECTION = "duotone"
 """What Flower's command line calls the way to the server."""
 START_SECONDS = 60.0
+REFUSED = "2004"
+"""What Flower calls it when a node is turned away."""
+POLL_SECONDS = "0.25"
+"""How often a node looks whether a message has come for a process to be started."""
 
 
 def environment(federation: Federation) -> dict[str, str]:
@@ -39,6 +45,7 @@ def environment(federation: Federation) -> dict[str, str]:
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "OMP_NUM_THREADS": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": POLL_SECONDS,
     }
 
 
@@ -69,36 +76,36 @@ def run_server(federation: Federation, say: Callable[[str], None]) -> int:
         *("--ssl-keyfile", str(keys / "server.key"), "--enable-supernode-auth"),
         *("--database", str(place / "state.db"), "--disable-runtime-dependency-installation"),
     ]
-    with _child(command, federation) as server:
+    with child_of(command, federation, lambda line: _refused(federation, line, say)) as server:
         wait_for_port(federation, server)
         register(federation)
         say(f"The server listens on {federation.address} for {', '.join(federation.clients)}.")
         return server.wait()
 
 
-def run_client(
-    federation: Federation, client: str, data: str, *, states: Path, level: str, port: int
-) -> int:
-    """Run a client's node until it is stopped; return its exit code."""
-    keys = federation.keys_of(client)
-    settings = {"client": client, "data": data, "states": str(states), "level": level}
-    node_config = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
-    command = [
-        *(program("flower-supernode"), "--superlink", federation.address),
-        *("--root-certificates", str(keys / "ca.crt")),
-        *("--auth-supernode-private-key", str(keys / "node")),
-        *("--ssl-ca-certfile", str(keys / "ca.crt"), "--ssl-certfile", str(keys / "runtime.crt")),
-        *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port or _free_port())),
-        *("--node-config", node_config),
-    ]
-    with _child(command, federation) as node:
-        return node.wait()
-
-
 @contextmanager
-def _child(command: Sequence[str], federation: Federation) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program in a process group of its own, which ends with this process's work."""
-    child = subprocess.Popen(command, env=environment(federation), start_new_session=True)
+def child_of(
+    command: Sequence[str], federation: Federation, hear: Callable[[str], None]
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a process group of its own, which ends with this process's work.
+
+    Args:
+        command: The program.
+        federation: Whose it is.
+        hear: Told every line that it says, after the user has seen it.
+    """
+    child = subprocess.Popen(
+        command,
+        env=environment(federation),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        preexec_fn=_ends_with_parent(),
+    )
+    saying = Thread(target=_repeat, args=(child, hear), daemon=True)
+    saying.start()
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -109,9 +116,29 @@ def _child(command: Sequence[str], federation: Federation) -> Iterator[subproces
     finally:
         signal.signal(signal.SIGTERM, before)
         _end(child)
+        saying.join(5)
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _repeat(child: subprocess.Popen[str], hear: Callable[[str], None]) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+        hear(line)
+
+
+def _ends_with_parent() -> Callable[[], object] | None:
+    """Return what makes a child end with a parent that was killed, on Linux.
+
+    Otherwise a node would stay connected without its worker, and its key be refused anew.
+    """
+    if sys.platform != "linux":
+        return None
+    control = ctypes.CDLL(None).prctl
+    return lambda: control(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def _end(child: subprocess.Popen[str]) -> None:
     """End a program with all that it started: kindly, then at once."""
     for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
         try:
@@ -125,7 +152,31 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def wait_for_port(federation: Federation, server: subprocess.Popen[bytes]) -> None:
+def _refused(federation: Federation, line: str, say: Callable[[str], None]) -> None:
+    """Say whose node was turned away, where Flower says that one was."""
+    if REFUSED not in line:
+        return
+    plain = line.replace("\\n", "")
+    for client in federation.clients:
+        key = (federation.keys / client / "node.pub").read_bytes()
+        if _pem(key).replace("\n", "") in plain:
+            say(
+                f"A node was refused: it has the key of {client!r}, whose node is connected "
+                "already, or was killed less than two minutes ago."
+            )
+            return
+    say("A node was refused: its key is not registered.")
+
+
+def _pem(key: bytes) -> str:
+    from cryptography.hazmat.primitives import serialization as form
+
+    public = form.load_ssh_public_key(key)
+    pem, info = form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
+    return str(public.public_bytes(pem, info).decode())
+
+
+def wait_for_port(federation: Federation, server: subprocess.Popen[str]) -> None:
     """Wait until the server listens.
 
     Raises:
@@ -212,7 +263,8 @@ def _write_connection(federation: Federation) -> None:
     write_atomically(home / "config.toml", content.encode())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody uses on this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from duotone.config import RunConfig
-from duotone.errors import ConfigError, RunError, TrainingError
+from duotone.errors import ConfigError, DuotoneError, RunError, TrainingError
 from duotone.federation.answers import AnswerLog, answers
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.flower import Flower
@@ -26,11 +26,12 @@ from duotone.partition.roster import Enrolled, Roster
 from duotone.runs import facts_of, prepare
 from duotone.runs.draft import with_tables
 from duotone.runs.execute import execute
-from duotone.runs.flower_jobs import EnrolJob, RunWords
+from duotone.runs.flower_jobs import EnrolJob, RunWords, TellJob
+from duotone.runs.flower_join import welcome
 from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan, plan_run
 
-PAUSE = 1.0
+PAUSE = 0.5
 """Seconds between two looks for nodes or replies."""
 
 
@@ -45,6 +46,7 @@ class Submission:
         deadline: Seconds a client has for an answer.
         patience: Seconds to wait for all clients to be connected.
         resume: Whether to go on with a run that is in the folder already.
+        join: Clients whose nodes came later, and join the finished run in the folder.
     """
 
     config: Mapping[str, Any]
@@ -53,6 +55,7 @@ class Submission:
     deadline: float = 3600.0
     patience: float = 300.0
     resume: bool = False
+    join: Sequence[str] = ()
 
 
 app = ServerApp()
@@ -63,16 +66,21 @@ def main(grid: Grid, context: Context) -> None:
     """Carry out the run that was submitted."""
     submission = Submission(**json.loads(str(context.run_config["submission"])))
     try:
-        serve(grid, submission)
+        serve(grid, submission, context.run_id)
     except Exception as error:  # who follows the run reads it there
         out = Path(submission.out)
-        if not (out / "run.json").exists():
+        if submission.join or not (out / "run.json").exists():
             out.with_name(f"{out.name}.failed").write_text(f"{error}\n", encoding="utf-8")
         raise
 
 
-def serve(grid: Grid, submission: Submission) -> None:
+def serve(grid: Grid, submission: Submission, number: int = 0) -> None:
     """Enrol the clients and train with them.
+
+    Args:
+        grid: Flower's way to the nodes.
+        submission: What was submitted.
+        number: Flower's number for it.
 
     Raises:
         DuotoneError: Clients are missing, settings are wrong, or training failed.
@@ -80,23 +88,29 @@ def serve(grid: Grid, submission: Submission) -> None:
     values = with_tables({**submission.config, "backend": "flower"})
     values["partition"] = {**values["partition"], "scheme": "natural"}
     out = Path(submission.out)
-    folder = RunFolder.open(out) if submission.resume else None
+    folder = RunFolder.open(out) if submission.resume or submission.join else None
     name = uuid.uuid4().hex if folder is None else str(folder.facts()["federation"])
     words = first_words(values, name)
     connected = _Connected(grid)
     backend = Flower(grid, connected, run=words.text(), deadline=submission.deadline, pause=PAUSE)
+    if folder is not None and submission.join:
+        backend.run = replace(words, newcomers=tuple(submission.join)).text()
+        connected.wait_for(submission.join, submission.patience)
+        welcome(backend, folder, submission.join)
+        return
     connected.wait_for(submission.clients, submission.patience)
     roster = enrol(backend, submission.clients, words)
     plan = plan_run(values, population=roster.population())
     backend.run = replace(words, data=roster.data, **_of_plan(plan)).text()
     if folder is None:
         folder = prepare(plan, out, command=["duotone", "flower", "submit"])
-        folder.update_facts(federation=name)
+        folder.update_facts(federation=name, form=asdict(roster.data))
     elif folder.facts()["partition_fingerprint"] != facts_of(plan)["partition_fingerprint"]:
         raise RunError(
             f"The clients of {out} or their numbers of samples are no longer what the run began "
             "with; results would be mixed. Restore them, or start a new run."
         )
+    folder.update_facts(flower=str(number))
     execute(folder, plan, [_Quiet()], backend)
 
 
@@ -135,15 +149,19 @@ def enrol(backend: Flower, clients: Sequence[str], words: RunWords) -> Roster:
     log = AnswerLog()
     tasks = [ClientTask(client, None) for client in clients]
     found = dict(answers(backend, EnrolJob(), tasks, clients, log))
-    if log.refused:
-        client, reason = min(log.refused.items())
-        raise TrainingError(f"Client {client!r} could not be enrolled: {reason}.")
-    return Roster.of(
-        [
-            Enrolled(c, "all", "newcomer" if c in words.newcomers else "member", *found[c])
-            for c in clients
-        ]
-    )
+    try:
+        if log.refused:
+            client, reason = min(log.refused.items())
+            raise TrainingError(f"Client {client!r} could not be enrolled: {reason}.")
+        return Roster.of(
+            [
+                Enrolled(c, "all", "newcomer" if c in words.newcomers else "member", *found[c])
+                for c in clients
+            ]
+        )
+    except DuotoneError as error:  # the nodes' owners should read it as well
+        list(backend.map_clients(TellJob(f"no run was begun. {error}"), tasks))
+        raise
 
 
 def _of_plan(plan: Plan) -> dict[str, Any]:
@@ -159,7 +177,16 @@ class _Connected:
         self.grid = grid
 
     def __call__(self) -> dict[str, int]:
-        return {node.name: node.node_id for node in self.grid.get_nodes() if node.name}
+        found: dict[str, int] = {}
+        for node in self.grid.get_nodes():
+            if node.name in found:
+                raise TrainingError(
+                    f"Two nodes are connected under the name {node.name!r}; unregister one of "
+                    "them: flwr supernode unregister NODE-ID"
+                )
+            if node.name:
+                found[node.name] = node.node_id
+        return found
 
     def wait_for(self, clients: Sequence[str], patience: float) -> None:
         """Wait until all clients are connected.

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from duotone.runs.folder import RunFolder
 
 _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 15.0
+COMPLETED = "finished:completed"
+"""What Flower says of a run that ended well."""
 
 
 def submit(
@@ -53,12 +55,13 @@ def submit(
         folder = RunFolder.open(out)
         if folder.facts()["status"] == "finished":
             return Run(out)
-        config = folder.config().model_dump(mode="json", exclude_none=True)
-        config["partition"].pop("scheme", None)
+        if folder.is_busy:  # it goes on, and only was no longer followed
+            _follow(federation, str(folder.facts()["flower"]), out, say)
+            return Run(out)
+        config = _config_of(folder)
     elif out.exists():
         raise RunError(f"{out} exists already and a run never overwrites; choose another --out.")
-    failed = out.with_name(f"{out.name}.failed")
-    failed.unlink(missing_ok=True)
+    _failed(out).unlink(missing_ok=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     submission = {
         "config": {**config, "level": config.get("level", "scores")},
@@ -68,9 +71,65 @@ def submit(
         "patience": patience,
         "resume": resume,
     }
-    started = _start(federation, submission)
-    _follow(federation, started, out, failed, say)
+    number = _start(federation, submission)
+    try:
+        _follow(federation, number, out, say)
+    except KeyboardInterrupt:
+        say(
+            "No longer followed; the run goes on at the server. Follow it again: duotone flower "
+            f"submit --resume --folder {federation.folder} --out {out}. End it: duotone flower "
+            f"stop {number} --folder {federation.folder}"
+        )
+        raise
     return Run(out)
+
+
+def join_later(
+    federation: Federation, out: Path, clients: Sequence[str], *, deadline: float, patience: float
+) -> dict[str, Any]:
+    """Let clients whose nodes came later join a finished run; return their scores.
+
+    Raises:
+        RunError: There is no such run.
+        TrainingError: A client could not join.
+    """
+    out = out.resolve()
+    submission = {
+        "config": _config_of(RunFolder.open(out)),
+        "out": str(out),
+        "clients": [],
+        "deadline": deadline,
+        "patience": patience,
+        "join": list(clients),
+    }
+    _failed(out).unlink(missing_ok=True)
+    number = _start(federation, submission)
+    while not (state := _state(federation, number)).startswith("finished"):
+        time.sleep(_LOOK_SECONDS)
+    if reason := _reason(out) or ("" if state == COMPLETED else f"Flower says {state}"):
+        raise TrainingError(f"Nobody joined: {reason}")
+    joined = RunFolder.open(out).table("joined") or {}
+    return {client: joined[client] for client in clients}
+
+
+def _config_of(folder: RunFolder) -> dict[str, Any]:
+    """Return the settings of a run as they were submitted."""
+    config = folder.config().model_dump(mode="json", exclude_none=True)
+    config["partition"].pop("scheme", None)
+    return config
+
+
+def _failed(out: Path) -> Path:
+    """Where the server writes why a run could not begin."""
+    return out.with_name(f"{out.name}.failed")
+
+
+def _reason(out: Path) -> str:
+    """Return why a run could not begin, and forget it."""
+    failed = _failed(out)
+    reason = failed.read_text(encoding="utf-8").strip() if failed.exists() else ""
+    failed.unlink(missing_ok=True)
+    return reason
 
 
 def _start(federation: Federation, submission: Mapping[str, Any]) -> str:
@@ -85,9 +144,7 @@ def _start(federation: Federation, submission: Mapping[str, Any]) -> str:
         return str(flower(federation, "run", str(app), CONNECTION)["run-id"])
 
 
-def _follow(
-    federation: Federation, number: str, out: Path, failed: Path, say: Callable[[str], None]
-) -> None:
+def _follow(federation: Federation, number: str, out: Path, say: Callable[[str], None]) -> None:
     """Repeat what the run writes down until it has ended.
 
     Flower's own answer comes last: it also knows of a server app that was killed.
@@ -99,7 +156,7 @@ def _follow(
     seen = len(log.read_text(encoding="utf-8")) if log.exists() else 0
     asked = time.monotonic()
     while True:
-        ended = failed.exists()
+        ended = _failed(out).exists()
         if time.monotonic() - asked > _ASK_SECONDS or ended or _status(out) in _ENDS:
             state = _state(federation, number)
             asked = time.monotonic()
@@ -114,11 +171,11 @@ def _follow(
         time.sleep(_LOOK_SECONDS)
     if _status(out) == "finished":
         return
-    reason = failed.read_text(encoding="utf-8").strip() if failed.exists() else ""
+    reason = _reason(out)
     if not reason and (out / "run.json").exists():
         reason = str(RunFolder.open(out).facts().get("error") or "")
-    failed.unlink(missing_ok=True)
-    again = f" Go on with: duotone flower submit --resume --out {out}" if out.exists() else ""
+    again = f"duotone flower submit --resume --folder {federation.folder} --out {out}"
+    again = f" Go on with: {again}" if out.exists() else ""
     raise TrainingError(f"The run failed: {reason or f'Flower says {state}'}.{again}")
 
 

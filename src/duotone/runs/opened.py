@@ -17,6 +17,7 @@ from duotone.runs import Run, given_again
 from duotone.runs.client import Client, ClientFacts
 from duotone.runs.draft import OBJECT
 from duotone.runs.last_round import last_serving, method_again
+from duotone.runs.own_part import plan_at_node
 from duotone.runs.plan import Plan, facts_of, plan_run
 from duotone.runs.served import Index, Kept, Who, read_index, read_model
 from duotone.types import DataInfo, NewcomerRule, Params, ServerState
@@ -68,9 +69,16 @@ class OpenedRun:
         """The run as it was planned, with its data.
 
         Raises:
-            RunError: The data is not at hand, or is not the same.
+            RunError: The data is not at hand, or is not the same; or its clients have their models.
         """
         run = self.run
+        if (own := plan_at_node(self)) is not None:
+            return own
+        if "federation" in run.folder.facts():
+            raise RunError(
+                f"The models of {self.path} are with its clients, not with the server; ask on the "
+                "client's own machine, in the run folder that its node keeps."
+            )
         values = given_again(
             run.folder, method=run.method, data=run.data, model=run.model, again="load_run"
         )

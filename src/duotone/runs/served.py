@@ -272,6 +272,12 @@ def read_index(run: Path) -> Index | None:
         ) from error
 
 
+def keep_own(run: Path, client: str, params: Params, shared: Params) -> Kept:
+    """Write the model of the one client whose run it is; return what the index says of it."""
+    base, tensors = own_tensors(params, shared)
+    return Kept(base, _write(_made(run, "last"), client, tensors))
+
+
 def keep_joined(
     run: Path, index: Index, client: str, who: Who, params: Params, shared: Params
 ) -> None:

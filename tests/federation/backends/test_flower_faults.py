@@ -18,17 +18,16 @@ from duotone.federation.backends import ClientTask, node, node_store
 from duotone.federation.backends.flower import (
     Flower,
     OneMachineFlower,
-    client_app,
-    reply_content,
+    answered,
     reply_of,
-    request_of,
 )
-from duotone.federation.backends.node import Node, Reply
+from duotone.federation.backends.node import Node
 from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.jobs import TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
+from duotone.messenger import client_app, content_of, facts_and_arrays, record_of
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network
@@ -50,8 +49,8 @@ class Tampered(OneMachineFlower):
 
         def app(message, context):
             reply = whole(message, context)
-            request, _ = request_of(message.content)
-            if request.client != client or '"type": "TrainJob"' not in request.job:
+            request, _ = facts_and_arrays("request", message.content)
+            if request["client"] != client or '"type": "TrainJob"' not in request["job"]:
                 return reply
             return happens(self, reply, message)
 
@@ -73,7 +72,7 @@ def with_update(change):
         arrays = {name: np.array(array) for name, array in found.arrays.items()}
         change(tree["fields"], arrays)
         facts = {**found.facts(), "answer": json.dumps(tree)}
-        return Message(reply_content(Reply(arrays=arrays, **facts)), reply_to=message)
+        return Message(content_of("reply", facts, record_of(arrays)), reply_to=message)
 
     return happens
 
@@ -206,7 +205,7 @@ class FarFederation(Flower):
         near = OneMachineFlower(method, population)
         self.folder = folder
         own = Node(method, population, NodeStore(folder), level)
-        near.grid.app = client_app(lambda context, run: own)
+        near.grid.app = client_app(lambda _, *message: answered(lambda run: own, *message))
         super().__init__(near.grid, near.nodes, pause=0.0, **options)
         self._message = near._message
 
@@ -282,7 +281,11 @@ class Slow:
     def pull_messages(self, names):
         waiting = self.grid._waiting
         return self.grid.pull_messages(
-            [n for n in names if request_of(waiting[n].content)[0].client != self.client]
+            [
+                n
+                for n in names
+                if facts_and_arrays("request", waiting[n].content)[0]["client"] != self.client
+            ]
         )
 
 
@@ -332,8 +335,8 @@ def test_a_far_client_that_was_refused_still_has_the_state_that_counts(tmp_path)
 
         def app(message, context):
             reply = whole(message, context)
-            request, _ = request_of(message.content)
-            if request.client == "c1" and '"round": 2' in request.job:
+            request, _ = facts_and_arrays("request", message.content)
+            if request["client"] == "c1" and '"round": 2' in request["job"]:
                 return with_update(not_a_number)(backend, reply, message)
             return reply
 

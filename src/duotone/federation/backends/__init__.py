@@ -25,14 +25,29 @@ from duotone.types import ClientState
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """Where a client of a federation keeps what is its own.
+
+    Attributes:
+        folder: A folder for one run.
+        data: Its samples, as for ``duotone run --data``.
+    """
+
+    folder: Path
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientTask:
     """One client to be computed, with the state it has stored (``None``: it has none yet).
 
-    A state that is kept elsewhere is only named: :class:`~duotone.types.FarState`.
+    A state that is kept elsewhere is only named: :class:`~duotone.types.FarState`. Only a client
+    on a machine of its own has a home.
     """
 
     client: str
     state: ClientState | None
+    home: Home | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +107,8 @@ class Backend(ABC):
     """Told in one line what the user should know, such as that a client was left out."""
     level: Level = "simulation"
     """What the server may learn; jobs that ask for more are refused."""
+    is_far: bool = False
+    """Whether clients are on machines of their own, and keep there what is theirs."""
 
     @cached_property
     def ledger(self) -> Ledger:

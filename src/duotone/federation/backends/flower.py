@@ -12,20 +12,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Protocol
 
-import numpy as np
-from flwr.app import (
-    Array,
-    ArrayRecord,
-    ConfigRecord,
-    Context,
-    Message,
-    Metadata,
-    RecordDict,
-)
+from flwr.app import ArrayRecord, Context, Message, Metadata, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
 from duotone.federation.backends import Backend, ClientJob, ClientResult, ClientTask, Failure
 from duotone.federation.backends.codec import packed
@@ -41,13 +31,34 @@ from duotone.federation.backends.node import (
 )
 from duotone.federation.jobs import TrainJob
 from duotone.federation.method import Method
+from duotone.messenger import (
+    MESSAGE,
+    VERSION,
+    Answer,
+    Arrays,
+    Facts,
+    client_app,
+    content_of,
+    facts_and_arrays,
+    record_of,
+)
 from duotone.partition.partition import Population
 from duotone.types import ClientState, FarState
 
-MESSAGE = "query.job"
-"""Flower's name for what is asked: a job of duotone's."""
 FOREVER = 12 * 3600.0
 """Seconds after which Flower itself gives a message up."""
+
+
+class Way(Protocol):
+    """What is used of Flower's grid, the way to the nodes: messages out, replies back."""
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages; return their names."""
+        ...
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies to some messages, as far as they are there."""
+        ...
 
 
 class Flower(Backend):
@@ -62,9 +73,11 @@ class Flower(Backend):
         pause: Seconds between two looks for replies.
     """
 
+    is_far = True
+
     def __init__(
         self,
-        grid: Grid,
+        grid: Way,
         nodes: Callable[[], Mapping[str, int]],
         *,
         run: str = "",
@@ -82,7 +95,7 @@ class Flower(Backend):
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:
         """Yield results as replies come; a client that is late or gone yields its failure."""
         text, arrays = packed(job)
-        record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+        record = record_of(arrays)
         rest = iter(tasks)
         while some := list(islice(rest, self.at_once)):
             yield from self._exchanged(job, text, record, some)
@@ -104,8 +117,9 @@ class Flower(Backend):
                 "token": token,
                 "job": text,
                 "run": self.run,
+                "duotone": VERSION,
             }
-            records = RecordDict({"request": ConfigRecord(content), "tensors": record})
+            records = content_of("request", content, record)
             asked.append((task.client, token))
             messages.append(self._message(records, nodes[task.client]))
         sent = list(self.grid.push_messages(messages)) if messages else []
@@ -159,11 +173,14 @@ class OneMachineFlower(Flower):
         population: The samples.
     """
 
+    is_far = False
+
     def __init__(self, method: Method, population: Population) -> None:
         self.held = HeldInMemory()
         numbers = {client: number for number, client in enumerate(population.partition, start=2)}
         node = Node(method, population, self.held, "simulation")
-        super().__init__(_OneMachine(client_app(lambda context, run: node)), lambda: numbers)
+        app = client_app(lambda _, *message: answered(lambda run: node, *message))
+        super().__init__(_OneMachine(app), lambda: numbers)
         self.at_once = 1  # states are fetched one by one
         self.pause = 0.0
 
@@ -188,7 +205,7 @@ class OneMachineFlower(Flower):
         return ClientResult(client, (update, kept))
 
 
-class _OneMachine(Grid):
+class _OneMachine:
     """Gives each message to the client app, one after the other, when its reply is asked for."""
 
     def __init__(self, app: ClientApp) -> None:
@@ -208,59 +225,31 @@ class _OneMachine(Grid):
             replies.append(self.app(message, context))
         return replies
 
-    def set_run(self, run: Any) -> None:
-        raise NotImplementedError
 
-    @property
-    def run(self) -> Any:
-        raise NotImplementedError
+def request_of(facts: Facts, arrays: Arrays) -> Request:
+    """Return what a message asks.
 
-    def create_message(self, *args: Any, **options: Any) -> Message:
-        raise NotImplementedError
-
-    def get_node_ids(self) -> Iterable[int]:
-        raise NotImplementedError
-
-    def send_and_receive(self, *args: Any, **options: Any) -> Iterable[Message]:
-        raise NotImplementedError
+    Raises:
+        KeyError: It asks nothing that is known.
+    """
+    text = {name: str(facts[name]) for name in ("client", "token", "job")}
+    return Request(state=int(facts["state"]), arrays=arrays, **text)
 
 
-def client_app(node_of: Callable[[Context, str], Node]) -> ClientApp:
-    """Return a Flower app that answers jobs.
+def answered(node_of: Callable[[str], Node], facts: Facts, arrays: Arrays) -> Answer:
+    """Return a node's reply to a message.
 
     Args:
-        node_of: Returns the node that computes, from Flower's context and what the server says of
-            the run.
+        node_of: Returns the node that computes, from what the server says of the run.
+        facts: The message.
+        arrays: Its arrays.
     """
-    app = ClientApp()
-
-    @app.query(MESSAGE.partition(".")[2])
-    def answer(message: Message, context: Context) -> Message:
-        request, run = request_of(message.content)
-        try:
-            reply = node_of(context, run).answer(request)
-        except Exception as error:  # data that is not there, settings of another version
-            failure = Failure.of(error)
-            reply = failed_reply(request.client, request.token, failure, "scores")
-        return Message(reply_content(reply), reply_to=message)
-
-    return app
-
-
-def request_of(content: RecordDict) -> tuple[Request, str]:
-    """Return what a message asks, and what it says of the run."""
-    facts = content.config_records["request"]
-    arrays = _arrays(content)
-    request = Request(
-        str(facts["client"]), int(facts["state"]), str(facts["token"]), str(facts["job"]), arrays
-    )
-    return request, str(facts["run"])
-
-
-def reply_content(reply: Reply) -> RecordDict:
-    """Return a reply as a message's content."""
-    tensors = ArrayRecord({name: Array(np.asarray(a)) for name, a in reply.arrays.items()})
-    return RecordDict({"reply": ConfigRecord(dict(reply.facts())), "tensors": tensors})
+    request = request_of(facts, arrays)
+    try:
+        reply = node_of(str(facts["run"])).answer(request)
+    except Exception as error:  # data that is not there, settings of another version
+        reply = failed_reply(request.client, request.token, Failure.of(error), "scores")
+    return reply.facts(), reply.arrays
 
 
 def reply_of(content: RecordDict) -> Reply:
@@ -269,16 +258,12 @@ def reply_of(content: RecordDict) -> Reply:
     Raises:
         ValueError: It is none.
     """
-    return read_reply(dict(content.config_records["reply"]), _arrays(content))
+    return read_reply(*facts_and_arrays("reply", content))
 
 
 def trained_round(job: ClientJob) -> int | None:
     """Return the round in which a job trains; ``None`` if it does not train."""
     return job.info.round if isinstance(job, TrainJob) else None
-
-
-def _arrays(content: RecordDict) -> dict[str, np.ndarray[Any, Any]]:
-    return {name: array.numpy() for name, array in content.array_records["tensors"].items()}
 
 
 def _left_out(client: str, reason: str) -> ClientResult:

@@ -17,7 +17,7 @@ import numpy as np
 
 import duotone.errors
 from duotone.errors import ClientError, DuotoneError
-from duotone.federation.backends import ClientResult, ClientTask, Failure
+from duotone.federation.backends import ClientResult, ClientTask, Failure, Home
 from duotone.federation.backends.codec import Arrays, packed, unpacked
 from duotone.federation.backends.serial import compute, one_thread
 from duotone.federation.jobs import TrainJob
@@ -123,12 +123,14 @@ class Node:
         population: The samples of the node's clients.
         states: Where their states are kept.
         level: What the node lets a server learn.
+        home: Where its client keeps what is its own, on a machine of its own.
     """
 
     method: Method
     population: Population
     states: HeldStates
     level: Level
+    home: Home | None = None
 
     def answer(self, request: Request) -> Reply:
         """Do a job; whatever goes wrong is the answer."""
@@ -141,7 +143,7 @@ class Node:
             if client not in self.population.partition:
                 raise ClientError(f"this node does not hold the data of {client!r}")
             check_level(job, self.level)
-            task = ClientTask(client, self._state(request))
+            task = ClientTask(client, self._state(request), self.home)
             with one_thread():
                 result = compute(job, self.method, self.population, task)
             if result.failure is None:

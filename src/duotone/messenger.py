@@ -1,0 +1,141 @@
+"""Carries messages between Flower and a client, and hands them to the client's worker.
+
+Flower starts a fresh process for every message. This file is all that such a process loads of
+duotone: no torch, no methods, no data. It hands the message to the worker that ``duotone flower
+client`` keeps ready, over a socket on the client's own machine, and brings back the answer. Without
+a worker the process loads everything and answers itself.
+
+A message is a few facts and some arrays, here and on the socket; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from duotone.registry import import_object
+
+Facts: TypeAlias = Mapping[str, Any]
+Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
+Answer: TypeAlias = tuple[Facts, Arrays]
+MESSAGE = "query.job"
+"""Flower's name for what is asked: a job of duotone's."""
+VERSION = version("duotone")
+_LOG = logging.getLogger("duotone.node")
+
+
+def record_of(arrays: Arrays) -> ArrayRecord:
+    """Return arrays as Flower has them; several messages may hold the same."""
+    return ArrayRecord({key: Array(np.asarray(array)) for key, array in arrays.items()})
+
+
+def content_of(name: str, facts: Facts, tensors: ArrayRecord) -> RecordDict:
+    """Return facts, under a name, and arrays as a message's content."""
+    return RecordDict({name: ConfigRecord(dict(facts)), "tensors": tensors})
+
+
+def facts_and_arrays(name: str, content: RecordDict) -> Answer:
+    """Return what a message's content holds.
+
+    Raises:
+        KeyError: It holds something else.
+    """
+    tensors = content.array_records["tensors"]
+    return dict(content.config_records[name]), {n: a.numpy() for n, a in tensors.items()}
+
+
+def client_app(answer: Callable[[Context, Facts, Arrays], Answer]) -> ClientApp:
+    """Return a Flower app that answers requests.
+
+    Args:
+        answer: Returns the reply to a request, as facts and arrays.
+    """
+    app = ClientApp()
+
+    @app.query(MESSAGE.partition(".")[2])
+    def reply(message: Message, context: Context) -> Message:
+        facts, arrays = facts_and_arrays("request", message.content)
+        theirs = facts.get("duotone")
+        if theirs == VERSION:
+            told, found = answer(context, facts, arrays)
+        else:  # before anything else is read: another version may mean something else by it
+            told, found = _other_version(facts, str(theirs)), {}
+        return Message(content_of("reply", told, record_of(found)), reply_to=message)
+
+    return app
+
+
+def _other_version(facts: Facts, theirs: str) -> Facts:
+    reason = (
+        f"its node has duotone {VERSION} and the server {theirs}; install the same version on both"
+    )
+    _LOG.error("The server's job was refused: %s.", reason)
+    names = {"client": str(facts.get("client", "")), "token": str(facts.get("token", ""))}
+    return {**names, "failure": reason, "error": "ClientError"}
+
+
+def send(connection: Connection, facts: Facts, arrays: Arrays) -> None:
+    """Send facts and arrays over a socket."""
+    forms = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    connection.send_bytes(json.dumps({"facts": dict(facts), "arrays": forms}).encode())
+    for array in arrays.values():
+        connection.send_bytes(np.ascontiguousarray(array).tobytes())
+
+
+def receive(connection: Connection) -> Answer:
+    """Receive what :func:`send` sent.
+
+    Raises:
+        EOFError: The other side is gone.
+    """
+    head = json.loads(connection.recv_bytes())
+    arrays = {
+        name: np.frombuffer(connection.recv_bytes(), np.dtype(form)).reshape(shape)
+        for name, form, shape in head["arrays"]
+    }
+    return head["facts"], arrays
+
+
+def ask_worker(place: Path, facts: Facts, arrays: Arrays) -> Answer:
+    """Return a worker's reply to a request.
+
+    Args:
+        place: The worker's socket.
+        facts: The request.
+        arrays: Its arrays.
+
+    Raises:
+        OSError: There is no worker.
+        EOFError: It died.
+    """
+    with socket.socket(socket.AF_UNIX) as way:
+        way.connect(str(place))
+        connection = Connection(way.detach())
+    with connection:
+        send(connection, facts, arrays)
+        return receive(connection)
+
+
+def _answer(context: Context, facts: Facts, arrays: Arrays) -> Answer:
+    worker = context.node_config.get("worker")
+    if worker:
+        try:
+            return ask_worker(Path(str(worker)), facts, arrays)
+        except (OSError, EOFError):  # it was killed, by a machine that had no memory left perhaps
+            pass
+    # Named, not imported: it loads torch.
+    cold: Callable[..., Answer] = import_object("duotone.runs.flower_client:answer")
+    return cold(context.node_config, facts, arrays)
+
+
+app = client_app(_answer)

@@ -1,0 +1,109 @@
+"""The worker of a node, and the small process that hands it messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Context, RecordDict
+
+from duotone import messenger
+from duotone.federation.backends.codec import packed
+from duotone.runs.flower_client import NodeSettings, answer
+from duotone.runs.flower_jobs import EnrolJob, RunWords
+from duotone.runs.flower_worker import Worker, socket_for_worker
+
+
+@pytest.fixture
+def settings(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 255, (40, 8, 8), dtype=np.uint8), np.arange(40) % 3
+    np.savez(tmp_path / "b.npz", x_train=x[:30], y_train=y[:30], x_test=x[30:], y_test=y[30:])
+    return NodeSettings("b", str(tmp_path / "b.npz"), tmp_path / "states")
+
+
+def request(**changes):
+    words = RunWords("0" * 32, {"name": "fedavg"}, None, 0, None, {})
+    text, _ = packed(EnrolJob())
+    facts = {"client": "b", "state": 0, "token": "t", "job": text, "run": words.text()}
+    return {**facts, "duotone": messenger.VERSION, **changes}
+
+
+def given(settings, place):
+    texts = {"client": settings.client, "data": settings.data, "states": str(settings.states)}
+    return {**texts, "level": settings.level, "worker": str(place)}
+
+
+@pytest.fixture
+def worker(settings):
+    found, wanted = Worker(settings), [True]
+    with socket_for_worker() as (listening, place):
+        serving = Thread(target=found.serve, args=(listening, lambda: bool(wanted)))
+        serving.start()
+        found.place = place
+        yield found
+        wanted.clear()
+        serving.join()
+
+
+def test_a_worker_answers_as_a_process_that_loads_everything_does(worker, settings):
+    told = messenger.ask_worker(worker.place, request(), {})
+    assert told == answer(given(settings, ""), request(), {})
+    assert json.loads(told[0]["answer"])["tuple"][0]["map"][0] == ["train", 27]
+    assert not told[0]["failure"]
+
+
+def test_arrays_come_through_the_socket_as_they_are(worker, monkeypatch):
+    seen = {}
+
+    def echo(node, facts, arrays):
+        seen.update(arrays)
+        return {"client": "b"}, arrays
+
+    monkeypatch.setattr("duotone.runs.flower_worker.answered", echo)
+    sent = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "b": np.zeros((0, 2), np.int64),
+        "c": np.array(True),
+    }
+    _, back = messenger.ask_worker(worker.place, {}, sent)
+    for name, array in sent.items():
+        assert back[name].dtype == array.dtype
+        assert np.array_equal(back[name], array)
+        assert np.array_equal(seen[name], array)
+
+
+def test_the_node_of_a_run_is_made_once_and_another_runs_takes_its_place(worker):
+    first = request()["run"]
+    node = worker.node(first)
+    assert worker.node(first) is node
+    assert worker.node(first.replace("0" * 32, "1" * 32)) is not node
+
+
+def test_without_a_worker_the_message_is_answered_all_the_same(settings, tmp_path):
+    context = Context(0, 1, given(settings, tmp_path / "nobody"), RecordDict(), {})
+    told, _ = messenger._answer(context, request(), {})
+    assert told["client"] == "b"
+    assert not told["failure"]
+
+
+def test_a_worker_outlives_somebody_who_hangs_up(worker):
+    import socket
+
+    for noise in (b"", b"\x00\x00\x00\x04nope"):
+        with socket.socket(socket.AF_UNIX) as way:
+            way.connect(str(worker.place))
+            way.sendall(noise)
+    assert not messenger.ask_worker(worker.place, request(), {})[0]["failure"]
+
+
+def test_the_process_of_a_message_loads_no_torch():
+    code = "import sys, duotone.messenger; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
