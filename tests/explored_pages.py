@@ -17,12 +17,16 @@ TOKEN, PORT = "a-token", 8123
 def finished(out, method, **settings):
     """Return a small finished run on images of 8 × 8 pixels, with styles of its own."""
     partition = {"scheme": "iid", "clients": 3, "newcomers": 1, "max_train": 60, "max_test": 20}
-    chosen = {"data": "mini-digits", "partition": partition, "latents": 20, "curve": []}
+    chosen = {
+        "data": "mini-digits",
+        "partition": partition,
+        "latents": 20,
+        "curve": [],
+        "rounds": 1,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without observers, messages are warnings
-        return duotone.run(
-            method=method, rounds=1, backend="serial", out=out, **(chosen | settings)
-        )
+        return duotone.run(method=method, backend="serial", out=out, **(chosen | settings))
 
 
 class Page:

@@ -169,7 +169,9 @@ def sifted(
         problems |= {
             name: line
             for name, line in found.items()
-            if name or not any(f"{prefix}{known}" in line for known in problems)
+            # What was wrong and is needed is not missing as well.
+            if name not in problems
+            and (name or not any(f"{prefix}{known}" in line for known in problems))
         }
         if not wrong:
             return None, problems

@@ -25,14 +25,20 @@ pytestmark = [
 ]
 VIEWS = ("federation", "client", "sample", "inks", "maps", "training")
 TABLE = {"scheme": "natural", "max_test": 20}
+TWO_CLASSES = {"scheme": "pathological", "clients": 8, "newcomers": 2, "classes_per_client": 2}
 RUNS = {
     "feddva": {},
     "fedvc": {},
     "padpaf": {},
+    "conditional": {"method": {"name": "padpaf", "conditional": True}},
     "content-style": {},
     "fedbn": {},
     "fedavg": {},
     "table": {"method": "fedrep", "data": "planted-rule-table", "partition": TABLE},
+    "shares": {
+        **{"method": "fedavg", "model": "mlp", "partition": TWO_CLASSES, "rounds": 15},
+        **{"personalise": "prior", "evaluate_every": 15},
+    },
 }
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
@@ -108,6 +114,20 @@ class Browser:
     def hash(self):
         return self.run("return location.hash")
 
+    def overlaps(self):
+        """Return pieces of the page that lie upon one another, none being part of the other."""
+        return self.run(
+            """const kinds = 'h2, h3, h4, p, button, select, img, tr, figcaption, .slider, canvas';
+            const there = [...document.querySelectorAll('#main :is(' + kinds + '), footer p')]
+              .map(e => [e, e.getBoundingClientRect()]).filter(([, r]) => r.width && r.height);
+            const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+              && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+            const words = e => e.tagName + ' ' + (e.innerText || e.alt || '').slice(0, 60);
+            return there.flatMap(([a, r], k) => there.slice(k + 1)
+              .filter(([b, q]) => over(r, q) && !a.contains(b) && !b.contains(a))
+              .map(([b]) => words(a) + ' | ' + words(b)));"""
+        )
+
     def complaints(self):
         """Return what the console complained of."""
         return [line for line in self.driver.get_log("browser") if line["level"] == "SEVERE"]
@@ -162,6 +182,7 @@ def test_every_view_of_every_kind_of_run(browser, name, view):
     assert "undefined" not in text
     assert "NaN" not in text
     assert len(text) > 80
+    assert browser.overlaps() == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -169,6 +190,7 @@ def test_a_narrow_screen_never_scrolls_sideways(browser, view):
     browser.size(390, 844)
     browser.open(f"{view}?run={number('feddva')}")
     assert browser.run("return document.documentElement.scrollWidth") <= 390
+    assert browser.overlaps() == []
 
 
 def test_from_the_federation_to_a_client_to_a_sample_and_back(browser):
@@ -225,12 +247,79 @@ def test_a_slider_draws_anew_and_the_address_restores_it(browser):
     browser.until(lambda: browser.find(".shot.huge").get_attribute("src") == before)
 
 
+def put(browser, slider, end):
+    browser.run(
+        "arguments[0].value = arguments[0][arguments[1]]; "
+        "arguments[0].dispatchEvent(new Event('input'))",
+        slider,
+        end,
+    )
+
+
 def test_concepts_are_sliders_that_change_the_answer(browser):
     browser.open(f"inks?run={number('fedvc')}&client=0&sample=1")
-    if not browser.every(".ink.local input[type=range]"):
-        assert "no local code" in browser.text()
-        return
     assert "concept 0" in browser.text()
+    before = browser.find(".said").text
+    put(browser, browser.find(".ink.local input[type=range]"), "min")
+    browser.until(lambda: "local=" in browser.hash())
+    browser.settle()
+    assert "the sliders stand" in before
+
+
+def test_shares_of_classes_are_sliders_that_change_the_answer(browser):
+    browser.open(f"inks?run={number('shares')}&client=0&sample=1")
+    says = browser.find(".said .bar-name").text
+    other = "0" if says != "0" else "1"
+    for slider in browser.every(".ink.classes input[type=range]"):
+        put(browser, slider, "min")
+    put(browser, browser.find(f".ink.classes input[aria-label='classes {other}']"), "max")
+    browser.until(lambda: browser.find(".said .bar-name").text == other)
+    place = browser.hash()
+    assert "classes=" in place
+    browser.open(place.removeprefix("#/"))
+    assert browser.find(".said .bar-name").text == other
+    browser.press("Reset")
+    browser.until(lambda: browser.find(".said .bar-name").text == says)
+
+
+def test_a_conditional_gan_is_asked_for_a_class(browser):
+    browser.open(f"inks?run={number('conditional')}&client=0")
+    before = browser.find(".shot.huge").get_attribute("src")
+    browser.run(
+        """const box = [...document.querySelectorAll('.pick')]
+          .find(e => e.innerText.startsWith('draws the class')).querySelector('select');
+        box.value = '3'; box.dispatchEvent(new Event('change'));"""
+    )
+    browser.until(lambda: "label=3" in browser.hash())
+    browser.settle()
+    assert browser.find(".shot.huge").get_attribute("src") != before
+
+
+def test_the_first_view_leads_to_what_clients_disagree_about(browser):
+    browser.open(f"federation?run={number('shares')}")
+    browser.until(lambda: browser.every(".glance .hand"))
+    assert "What clients disagree about" in browser.text()
+    assert browser.overlaps() == []
+    browser.click(".glance .hand")
+    browser.until(lambda: browser.hash().startswith("#/sample"))
+    browser.settle()
+    assert len(browser.every(".who-group")) > 1, "not all say the same"
+
+
+def test_a_run_that_is_deleted_is_a_clear_line(browser, runs, tmp_path):
+    shutil.copytree(runs["fedbn"].path, tmp_path / "gone")
+    server = start(tmp_path / "gone")
+    server.serve_beside()
+    ours, browser.address = browser.address, server.address
+    try:
+        browser.open("federation")
+        shutil.rmtree(tmp_path / "gone")
+        browser.find("body").send_keys("2")
+        browser.until(lambda: "was deleted or moved while it was shown" in browser.text())
+        assert [line["message"].split()[0] for line in browser.complaints()]  # answers of 409
+    finally:
+        browser.address = ours
+        server.stop()
 
 
 def test_an_own_image_is_dropped_and_questioned(browser):

@@ -18,7 +18,7 @@ from duotone.explorer import start
 
 def status_of(address):
     try:
-        with urllib.request.urlopen(address, timeout=10) as response:
+        with urllib.request.urlopen(address, timeout=60) as response:
             return response.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -37,7 +37,7 @@ def test_the_printed_address_answers_as_it_stands(fedbn):
             assert status_of(f"{address}api/0/about") == 200
         finally:
             server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)
 
 
 def test_a_notebook_shows_the_page_in_a_frame(fedbn):

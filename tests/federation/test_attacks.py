@@ -45,7 +45,7 @@ def test_hostile_members_are_drawn_by_seed_and_never_all():
     assert attack_of(None, members, 0) is None
     with pytest.raises(ConfigError, match="all 2 members hostile"):
         attack_of({"name": "nan", "share": 0.9}, members[:2], 0)
-    with pytest.raises(ConfigError, match=r"attack\.name"):
+    with pytest.raises(ConfigError, match=r"attack\.name = 'poison' is wrong: it should be 'nan'"):
         attack_of({"name": "poison"}, members, 0)
     assert attack_of({"name": float("nan")}, members, 0).name == "nan"  # --set attack.name=nan
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from duotone.errors import DuotoneError
 from duotone.explorer.asked_of import Asked
+from duotone.explorer.class_shares import has_class_shares
 from duotone.explorer.explored import Explored
 from duotone.federation.protocols import Decodes, ExchangesCodes, FindsConcepts, Generates
 from duotone.measures.accuracy import last_values
@@ -81,6 +82,7 @@ def _finished(explored: Explored) -> dict[str, Any]:
             "labels": draws == "draws" and isinstance(method, Generates) and method.draws_labels,
             "exchange": isinstance(method, ExchangesCodes),
             "concepts": isinstance(method, FindsConcepts),
+            "shares": has_class_shares(explored),
             "maps": (run.path / "latents.npz").exists(),
         },
         "missing": [],

@@ -70,12 +70,13 @@ class AskedPolicy(AskedSample):
 
 
 class AskedCodes(AskedSample):
-    """The codes of a sample, or a random draw, moved by sliders."""
+    """The codes of a sample, or a random draw, and shares of the classes, moved by sliders."""
 
     seed: Place = 0
     label: Place = 0
     shared: Numbers | None = None
     local: Numbers | None = None
+    classes: Numbers | None = None
 
 
 class AskedBetween(AskedSample):

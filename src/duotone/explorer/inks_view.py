@@ -10,6 +10,7 @@ from torch import Tensor
 
 from duotone.errors import ConfigError
 from duotone.explorer.asked_of import AskedBetween, AskedCodes, AskedSample
+from duotone.explorer.class_shares import class_shares, share_sliders, with_shares
 from duotone.explorer.explored import Explored
 from duotone.explorer.moving import (
     Axes,
@@ -126,7 +127,11 @@ def sliders(explored: Explored, asked: AskedCodes) -> dict[str, Any]:
     ink = _ink(explored, asked.seed, asked.label)
     shared, local = ink.base(asked)
     axes = ink.axes(asked.client)
-    return {"shared": axes[0].as_json(shared), "local": axes[1].as_json(local)}
+    return {
+        "shared": axes[0].as_json(shared),
+        "local": axes[1].as_json(local),
+        "classes": share_sliders(explored, asked.client),
+    }
 
 
 def _moved(ink: _Ink, asked: AskedCodes) -> Code:
@@ -147,22 +152,29 @@ def drawn(explored: Explored, asked: AskedCodes) -> dict[str, Any]:
         found["features"] = None if client.facts.info.is_image else samples[0].tolist()
         found["read"] = shown_answers(client.scores_from(samples), client)[0]
     if isinstance(ink, _Codes):
-        found["answer"] = _exchanged(explored, client, asked, code)
+        found["answer"] = _answer(explored, client, asked, code)
     return found
 
 
-def _exchanged(
-    explored: Explored, client: Client, asked: AskedSample, code: Code
+def _answer(
+    explored: Explored, client: Client, asked: AskedCodes, code: Code
 ) -> dict[str, Any] | None:
-    """Return the answer to the sample as if its local code were another."""
+    """Return the answer to the sample with another local code and other shares of the classes."""
     method = client.method
-    if not isinstance(method, ExchangesCodes) or not len(code[1]):
+    is_exchanged = isinstance(method, ExchangesCodes) and len(code[1]) > 0
+    if not is_exchanged and class_shares(explored, client.name) is None:
         return None
     if asked.upload is None and not explored.has_data():
         return None
-    x, local = explored.inputs(asked).to(method.device), as_batch([code[1]]).to(method.device)
-    scores = client.used(lambda network: method.predict_with(network, x, local))
-    return shown_answers(scores.double(), client)[0]
+    x = explored.inputs(asked)
+    if is_exchanged:
+        local = as_batch([code[1]]).to(method.device)
+        scores = client.used(
+            lambda network: method.predict_with(network, x.to(method.device), local)
+        )
+    else:
+        scores = client.scores_from(x)
+    return shown_answers(with_shares(explored, client, scores.double(), asked.classes), client)[0]
 
 
 def everybody(explored: Explored, asked: AskedCodes) -> dict[str, Any]:
@@ -181,7 +193,8 @@ def everybody(explored: Explored, asked: AskedCodes) -> dict[str, Any]:
             entry["picture"] = shown_samples(samples, client.facts.info)[0]
             entry["read"] = shown_answers(client.scores_from(samples), client)[0]
         else:
-            entry["read"] = _exchanged(explored, client, asked, code)
+            own_shares = asked.model_copy(update={"classes": None})
+            entry["read"] = _answer(explored, client, own_shares, code)
         found.append(entry)
     return {"clients": found}
 

@@ -24,6 +24,7 @@ from duotone.errors import ConfigError, DataError, DuotoneError, UnknownNameErro
 from duotone.explorer import (
     about,
     client_view,
+    disputed,
     federation_view,
     inks_view,
     map_view,
@@ -73,6 +74,7 @@ VIEWS: Mapping[str, View] = {
     "samples-at-hand": View(about.samples_at_hand, Asked, "maps"),
     "federation": View(federation_view.federation, Asked, "quick"),
     "thumbnails": View(federation_view.thumbnails, Asked, "maps"),
+    "disputed": View(disputed.disputed, Asked, "thorough"),
     "client": View(client_view.client_portrait, AskedClient, "thorough"),
     "grid": View(client_view.grid, AskedGrid, "thorough"),
     "sample": View(sample_view.sample, AskedSample, "quick"),

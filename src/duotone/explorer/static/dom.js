@@ -91,5 +91,5 @@ export function table(heads, rows) {
 
 // A share as a length in a style.
 export const length = (share) => `${100 * Math.min(1, Math.max(0, share))}%`;
-export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u00a0%`; // in one piece
 export const signed = (value, digits = 2) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);

@@ -53,7 +53,7 @@ async function show() {
   const state = read();
   const server = asker(state.run, signal);
   main.setAttribute("aria-busy", "true");
-  const view = el("section", { class: `view ${state.view}` });
+  const view = el("section", { class: `view view-${state.view}` });
   try {
     const facts = await about(state.run, server);
     if (signal.aborted) return;

@@ -163,7 +163,7 @@ export class Scatter {
   }
 
   _picture(pen, point, picture, x, y, place) {
-    const size = (this.options.pictureSize ?? 40) * (place === this.hovered ? 1.25 : 1) * this.ratio;
+    const size = this.options.pictureSize * (place === this.hovered ? 1.25 : 1) * this.ratio;
     const [left, top] = [x * this.ratio - size / 2, y * this.ratio - size / 2];
     pen.imageSmoothingEnabled = false;
     pen.drawImage(picture, left, top, size, size);
@@ -184,7 +184,8 @@ export class Scatter {
     for (const place of seen) {
       const point = this.points[place];
       const [x, y] = this._place(point);
-      const below = (point.picture ? 36 : this.options.radius + 14) * this.ratio;
+      const half = point.picture ? this.options.pictureSize / 2 + 2 : this.options.radius;
+      const below = (half + 14) * this.ratio;
       pen.strokeText(point.name, x * this.ratio, y * this.ratio + below);
       pen.fillText(point.name, x * this.ratio, y * this.ratio + below);
     }

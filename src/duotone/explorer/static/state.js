@@ -19,7 +19,7 @@ export function address(state) {
 // Goes to another view or another client: the browser's back button returns. Where sliders stand
 // belongs to what is left.
 export function go(changes) {
-  location.hash = address({ ...read(), shared: "", local: "", amount: "", ...changes });
+  location.hash = address({ ...read(), shared: "", local: "", classes: "", amount: "", ...changes });
 }
 
 // Notes a detail, such as where a slider stands, without another step in the history.

@@ -1,6 +1,7 @@
 // The federation: what answers are made of, where clients lie, who is served worst.
 
 import { choice, el, note, percent, table } from "../dom.js";
+import { glance } from "../glance.js";
 import { legendMark, markOf } from "../marks.js";
 import { clientLink, score } from "../parts.js";
 import { Scatter } from "../scatter.js";
@@ -115,6 +116,7 @@ function mapOfClients({ facts, state, server, signal, seen, series }, maps) {
         "Map of clients. Arrow keys move it, plus and minus zoom; the table below leads to every client.",
       height: 440,
       radius: 9,
+      pictureSize: 52,
       margin: 48,
       names: true,
       words: (place) =>
@@ -176,8 +178,10 @@ export async function show(view) {
   const { place, facts, server, seen } = view;
   const found = await server.ask("federation");
   const { card } = found;
-  if (card) place.append(el("p", { class: "lead" }, card.sentences.join(" ")), shares(card));
-  else place.append(note(found.note));
+  const parts = card ? [el("p", { class: "lead" }, card.sentences.join(" ")), shares(card)] : [note(found.note)];
+  // What is drawn says more than what is answered, where there is something drawn.
+  parts.splice(facts.can.draw ? 1 : 2, 0, glance(view));
+  place.append(...parts);
   if (found.maps.length) place.append(mapOfClients(view, found.maps));
   place.append(...(groups(facts) ?? []), el("h3", {}, "Clients, worst served first"), worst(facts));
   seen.json = () => ({ federation: found, clients: facts.clients });

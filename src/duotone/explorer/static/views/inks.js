@@ -1,7 +1,7 @@
 // Two inks, live: sliders for what is shared and what is local, and what becomes of them.
 
 import { newest } from "../api.js";
-import { dropdown, el, note } from "../dom.js";
+import { dropdown, el, note, percent } from "../dom.js";
 import { inkSliders } from "../ink_sliders.js";
 import { answerBars, chosenClient, clientPicker, picture } from "../parts.js";
 import { go, keep } from "../state.js";
@@ -12,9 +12,25 @@ const EVERYBODY = {
   codes:
     "The shared code as it stands above, with each client's own typical local code, drawn and read by it.",
   answers: "Every client's answer to the sample with the local code as it stands above.",
+  shares: "Every client's answer to the sample; each expects its own shares of the classes.",
 };
+const LOCAL = "special to one client";
 
 const numbers = (text) => (text ? text.split(",").map(Number) : null);
+
+const CONCEPTS = {
+  title: "Concepts",
+  words: "how much of the sample belongs to each; local",
+  name: (axis, number) => `concept ${number}`,
+};
+const CLASSES = {
+  title: "Class shares",
+  words: "what this client expects before it sees a sample; local",
+  shown: (places) => {
+    const sum = places.reduce((all, place) => all + place, 0);
+    return places.map((place) => (sum ? percent(place / sum, 1) : "–"));
+  },
+};
 
 function read(found, facts) {
   return [
@@ -30,7 +46,7 @@ function read(found, facts) {
       ? el(
           "div",
           {},
-          el("h4", {}, "Its answer to the sample, with this local code"),
+          el("h4", {}, "Its answer to the sample, as the sliders stand"),
           answerBars(found.answer, facts.class_names, { most: 3, ink: "local" }),
         )
       : null,
@@ -122,20 +138,36 @@ class Desk {
     this.data = { client: question.client };
     this.latest = newest(signal);
     this.latestStrip = newest(signal);
-    const concept = facts.can.concepts ? (number) => `concept ${number}` : null;
-    const update = () => this.update();
-    // Without a decoder the shared code cannot be seen to move.
-    this.shared = this.isDrawn ? inkSliders("shared", axes.shared, numbers(state.shared), update) : null;
-    this.local = inkSliders("local", axes.local, numbers(state.local), update, concept);
+    const changed = () => this.update();
+    const sliders = (part, more) => {
+      const kept = numbers(state[part]);
+      return axes[part].length ? inkSliders({ part, axes: axes[part], kept, changed, ...more }) : null;
+    };
+    this.inks = {
+      // Without a decoder the shared code cannot be seen to move.
+      shared: this.isDrawn
+        ? sliders("shared", { title: "Shared", words: "the same meaning for every client" })
+        : null,
+      local:
+        this.isDrawn || facts.can.exchange
+          ? sliders("local", facts.can.concepts ? CONCEPTS : { title: "Local", words: LOCAL })
+          : null,
+      classes: sliders("classes", CLASSES),
+    };
+  }
+
+  // Where the sliders stand, as the address has it.
+  places() {
+    return Object.fromEntries(Object.entries(this.inks).map(([part, own]) => [part, own?.text()]));
   }
 
   asked() {
-    return { ...this.question, shared: this.shared?.text(), local: this.local.text() };
+    return { ...this.question, ...this.places() };
   }
 
   // Draws anew; what an earlier move asked for is given up.
   update() {
-    keep({ shared: this.shared?.text(), local: this.local.text() });
+    keep(this.places());
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.updateStrip(), PAUSE);
     return this.latest(async (signal) => {
@@ -159,28 +191,42 @@ class Desk {
 
   buttons() {
     const button = (words, act) => el("button", { type: "button", onclick: act }, words);
-    const change = (words, ...changes) =>
-      button(words, () => {
-        changes.forEach((own) => own());
+    const change = (words, act, parts) => {
+      const moved = parts.map((part) => this.inks[part]).filter(Boolean);
+      const all = () => {
+        moved.forEach((own) => own[act]());
         this.update();
-      });
-    const { shared, local } = this;
+      };
+      return moved.length ? button(words, all) : null;
+    };
     return el(
       "p",
       { class: "turn" },
-      shared ? change("Reset", shared.reset, local.reset) : change("Reset", local.reset),
-      shared ? change("Random shared", shared.random) : null,
-      change("Random local", local.random),
+      change("Reset", "reset", ["shared", "local", "classes"]),
+      change("Random shared", "random", ["shared"]),
+      change("Random local", "random", ["local"]),
       this.facts.can.draw === "draws"
         ? button("Another draw", () => go({ seed: this.question.seed + 1 }))
         : null,
     );
   }
 
-  sharedBox() {
-    if (this.shared) return this.shared.box;
-    const why = `${this.facts.method} cannot draw from its codes; the sample stays as it is, and its local code can be moved.`;
-    return el("div", { class: "ink shared" }, el("h3", {}, "Shared"), el("p", { class: "small" }, why));
+  // Without a decoder there is nothing shared to move: the answer stands in its place.
+  middle() {
+    if (this.inks.shared) return [this.inks.shared.box, el("div", {}, this.localBoxes()), this.said];
+    const why = `${this.facts.method} cannot draw from its codes, so the sample stays as it is. Move what is local, and see what becomes of the answer.`;
+    return [
+      el("div", { class: "ink shared" }, this.said, el("p", { class: "small" }, why)),
+      el("div", {}, this.localBoxes()),
+    ];
+  }
+
+  localBoxes() {
+    const { local, classes } = this.inks;
+    const boxes = [local, classes].filter(Boolean).map((own) => own.box);
+    if (boxes.length) return boxes;
+    const why = `${this.facts.method} has no local code in this run.`;
+    return el("div", { class: "ink local" }, el("h3", {}, "Local"), el("p", { class: "small" }, why));
   }
 
   element(original) {
@@ -207,15 +253,16 @@ class Desk {
         original?.picture ? sample() : null,
         this.buttons(),
       ),
-      this.sharedBox(),
-      this.local.box,
-      this.said,
+      this.middle(),
     );
   }
 
   everybody() {
-    const title = this.isDrawn ? "The same content, every client" : "The same local code, every client";
-    const words = EVERYBODY[this.facts.can.draw ?? "answers"];
+    const code = this.inks.local ? "answers" : "shares";
+    const titles = { answers: "The same local code, every client", shares: "The same sample, every client" };
+    const title = this.isDrawn ? "The same content, every client" : titles[code];
+    const own = this.inks.local && this.inks.classes ? " Each expects its own shares of the classes." : "";
+    const words = EVERYBODY[this.facts.can.draw ?? code] + own;
     return el(
       "section",
       { class: "panel" },
@@ -227,7 +274,7 @@ class Desk {
 
   rows() {
     const asked = this.asked();
-    return ["shared", "local"].flatMap((part) =>
+    return Object.keys(this.inks).flatMap((part) =>
       (numbers(asked[part]) ?? []).map((place, k) => ({ part, slider: this.axes[part][k]?.name, place })),
     );
   }
@@ -247,7 +294,7 @@ function controls(facts, client, question) {
 
 // Why there is nothing to move; null if there is.
 function whyNothing(facts, noSamples) {
-  if (!facts.can.draw && !facts.can.exchange) {
+  if (!facts.can.draw && !facts.can.exchange && !facts.can.shares) {
     return `${facts.method} has no decoder and no local code that could be exchanged, so there is nothing to move here.`;
   }
   return noSamples && !facts.can.maps && facts.can.draw !== "draws" ? noSamples : null;

@@ -40,8 +40,7 @@ class CodeMaps {
       },
       signal,
     );
-    const shown = this.missing[name] ? [note(this.missing[name])] : [own.scatter.element, own.axes];
-    own.figure = el("figure", {}, el("h3", { class: name }, `${name} part`), shown);
+    own.figure = el("figure", {}, el("h3", { class: name }, `${name} part`), own.scatter.element, own.axes);
     return own;
   }
 
@@ -202,9 +201,12 @@ export async function show(view) {
     return;
   }
   const maps = new CodeMaps(view, await server.ask("map-colours"));
-  const figures = maps.parts.map((own) => own.figure);
-  const both = el("div", { class: "two-maps" }, figures);
-  place.append(el("p", { class: "intro" }, INTRO), maps.controls(), maps.busy, both, maps.legend, maps.grid);
+  const there = maps.parts.filter((own) => !maps.missing[own.name]);
+  const figures = el("div", { class: there.length > 1 ? "two-maps" : "one-map" });
+  figures.append(...there.map((own) => own.figure));
+  place.append(el("p", { class: "intro" }, INTRO), ...Object.values(maps.missing).filter(Boolean).map(note));
+  if (!there.length) return;
+  place.append(maps.controls(), maps.busy, figures, maps.legend, maps.grid);
   seen.png = () => sideBySide(maps.mapped.map((own) => own.scatter.canvas));
   seen.json = () => Object.fromEntries(maps.mapped.map((own) => [own.name, own.map]));
   seen.csv = () => maps.rows();
