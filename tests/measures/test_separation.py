@@ -6,6 +6,7 @@ from scenes import separation_scores
 from threadpoolctl import threadpool_limits
 
 from duotone.data.planted import planted, planted_table
+from duotone.measures.folds import CodeRows
 
 PLANTED = {"planted": planted, "planted-table": planted_table}
 
@@ -128,9 +129,12 @@ def test_what_the_label_alone_tells_is_printed_for_reference(found):
 def test_a_random_encoder_scores_about_chance_everywhere(found):
     scores = found["random"]
     for name, score in scores.items():
-        if name.startswith("probe.") and not name.endswith((".chance", ".label", ".newcomers")):
-            base = name.removesuffix(".linear").removesuffix(".control").removesuffix(".within")
-            chance = scores[f"{base}.chance"].value
+        if (
+            name.measure == "probe"
+            and name.variant not in ("chance", "label")
+            and name.role == "member"
+        ):
+            chance = scores[name.beside("chance")].value
             assert score.value < chance + 0.08, name
             # Inside a client a probe has few samples, and may do worse than the mean.
             assert score.value > chance - (0.5 if name.endswith(".within") else 0.08), name
@@ -218,24 +222,64 @@ def told_in(split, table):
     return np.where(table["split"][:, np.newaxis] == split, 3.0 * one_hot(table["client"]), noise)
 
 
+def few(table):
+    """Return a table in which one member has too few samples that its encoder did not see."""
+    left_out = np.flatnonzero((table["client"] == "0") & (table["split"] == "test"))[:1]
+    return {name: np.delete(values, left_out, axis=0) for name, values in table.items()}
+
+
+VARIANTS = ("", ".linear", ".untrained", ".samples")
+
+
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_probes_learn_from_training_samples_and_are_scored_on_test_samples(split):
+def test_with_few_other_samples_probes_learn_from_training_samples(split):
     # Whoever learns from the samples it is scored on reads the clients where both are told.
     table = small()
     codes = told_in(split, table)
-    scores = separation_scores(
-        table | {"shared": codes, "untrained_shared": codes, "shared_std": np.full((240, 6), 0.01)},
-        data_name=None,
-        seed=0,
-    )
-    for suffix in ("", ".linear", ".untrained", ".samples"):
+    codes = {"shared": codes, "untrained_shared": codes, "shared_std": np.full((240, 6), 0.01)}
+    scores = separation_scores(few(table | codes), data_name=None, seed=0)
+    for suffix in VARIANTS:
         # Four members; where they are told in training, a probe finds its way by chance at best.
         assert scores[f"probe.client_from_shared{suffix}"].value < 0.55, suffix
-    assert scores["probe.client_from_shared.newcomers"].value < 0.8  # of two
+    assert scores["probe.client_from_shared"].learnt_on == "training samples"
+    # Newcomers have enough.
+    assert scores["probe.client_from_shared.newcomers"].learnt_on == "held-out samples"
 
 
-def test_what_the_label_tells_is_learnt_from_training_samples():
+def test_probes_learn_from_samples_that_the_encoder_did_not_see():
     table = small()
+    seen = told_in("train", table)
+    codes = {"shared": seen, "untrained_shared": seen, "shared_std": np.full((240, 6), 0.01)}
+    scores = separation_scores(table | codes, data_name=None, seed=0)
+    for suffix in VARIANTS:
+        score = scores[f"probe.client_from_shared{suffix}"]
+        assert score.value < 0.45, suffix
+        assert score.n == 80  # every test sample of the four members
+        assert score.learnt_on == "held-out samples"
+    assert scores["probe.client_from_shared.newcomers"].n == 40
+    unseen = told_in("test", table)
+    codes = {"shared": unseen, "untrained_shared": unseen, "shared_std": np.full((240, 6), 0.01)}
+    scores = separation_scores(table | codes, data_name=None, seed=0)
+    for suffix in VARIANTS:
+        assert scores[f"probe.client_from_shared{suffix}"].value > 0.9, suffix
+
+
+def test_halves_share_no_sample_and_have_every_clients():
+    latents = small(split=np.tile(np.repeat(["train", "val", "test"], [10, 10, 20]), 6))
+    rows = CodeRows.of(latents, "member", 0)
+    first, second = (fold.test for fold in rows.folds)
+    assert not set(first) & set(second)
+    assert (
+        sorted({*first, *second})
+        == np.flatnonzero((latents["kind"] == "member") & (latents["split"] != "train")).tolist()
+    )
+    for half in (first, second):
+        assert np.unique(latents["client"][half], return_counts=True)[1].tolist() == [15] * 4
+    assert [fold.train.tolist() for fold in rows.folds] == [second.tolist(), first.tolist()]
+
+
+def test_what_the_label_tells_is_learnt_from_other_samples():
+    table = few(small())
     even = table["client"].astype(int) % 2
     # Groups are the even and the odd clients. In training the label is the group, in tests it is
     # the other one: whoever trusts the label as it was is always wrong.
@@ -246,20 +290,28 @@ def test_what_the_label_tells_is_learnt_from_training_samples():
         assert scores[f"probe.client_from_{part}.label"].value == 0
 
 
-def test_chance_is_the_most_frequent_answer_of_the_training_samples():
-    table = small()
-    is_train = table["split"] == "train"
-    table["label"] = np.where(is_train, np.arange(240) % 4 == 0, np.arange(240) % 4 > 0).astype(int)
+def test_chance_is_the_most_frequent_answer_of_the_samples_learnt_from():
+    table = few(small())
+    is_train, number = table["split"] == "train", table["index"]
+    # The first of each twenty is left out of one client's test samples: 19 of 80 have label 0.
+    table["label"] = np.where(is_train, number % 4 == 0, number % 4 > 0).astype(int)
     scores = separation_scores(table, data_name=None, seed=0)
     # Three quarters of the training samples have label 0, and a quarter of the others.
-    assert scores["probe.label_from_shared.chance"].value == 0.25
+    assert scores["probe.label_from_shared.chance"].value == pytest.approx(19 / 79)
 
 
-def test_the_control_reads_labels_that_were_dealt_out_anew():
+def test_the_control_reads_answers_that_were_dealt_out_anew():
     table = small()
     scores = separation_scores(table | {"shared": one_hot(table["client"])}, data_name=None, seed=0)
-    assert scores["probe.client_from_shared"].value > 0.95
-    assert scores["probe.client_from_shared.control"].value < 0.6
+    name = "probe.client_from_shared"
+    assert scores[name].value > 0.95
+    assert scores[f"{name}.control"].value == pytest.approx(0.25, abs=0.03)
+    assert scores[f"{name}.control"].n == 99
+    mean, point, bar = (scores[f"{name}.{word}"].value for word in ("control", "control95", "bar"))
+    assert mean < point <= bar < 0.6
+    # Groups are known where clients are, whichever they are.
+    assert scores["probe.group_from_shared"].value > 0.95
+    assert scores["probe.group_from_shared.control"].value > 0.95
 
 
 def test_parts_that_say_the_same_depend_on_each_other_and_shuffled_ones_do_not():

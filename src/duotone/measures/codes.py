@@ -27,14 +27,14 @@ from duotone.federation.levels import Level
 from duotone.federation.method import Method, Part
 from duotone.federation.protocols import HasCommonAxes
 from duotone.federation.serving import Serving
+from duotone.measures.folds import CodeRows
 from duotone.measures.measure import Scene
-from duotone.measures.questions import Question, draw_rows, part_of, question
+from duotone.measures.questions import Question, part_of, question
 from duotone.measures.score import Aim
 from duotone.methods import METHODS
 from duotone.networks.reading import BATCH
 from duotone.partition.partition import Population
-from duotone.seeding import stream
-from duotone.types import ClientData, Params, Role, RoundInfo, Split
+from duotone.types import ClientData, Params, RoundInfo, Split
 
 PARTS: tuple[Part, Part] = ("shared", "local")
 CONTROL_ROUNDS = 5
@@ -182,7 +182,7 @@ class EncodeJob:
     serving: Serving
     samples: int
     others: Mapping[str, Params] = field(default_factory=dict)
-    splits: tuple[Split, ...] = ("train", "test")
+    splits: tuple[Split, ...] = ("train", "val", "test")
 
     def __call__(
         self, method: Method, population: Population, task: ClientTask
@@ -220,23 +220,6 @@ def _codes(method: Method, model: nn.Module, data: ClientData) -> dict[str, NDAr
                 raise ClientError(f"its {part} codes hold NaN or infinite values")
             arrays[part] = codes.numpy()
     return arrays
-
-
-@dataclass(frozen=True, slots=True)
-class CodeRows:
-    """The samples a probe learns from and those it is scored on."""
-
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, latents: Mapping[str, Array], role: Role, seed: int) -> CodeRows:
-        """Draw rows of clients of a role."""
-        drawn = {}
-        for split in ("train", "test"):
-            rows = np.flatnonzero((latents["kind"] == role) & (latents["split"] == split))
-            drawn[split] = draw_rows(rows, stream(seed, "separation", "rows", role, split))
-        return cls(**drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +266,15 @@ class CodeTable:
         }
         members = CodeRows.of(latents, "member", seed)
         asked = [question(name, values) for name, values in columns.items()]
+        learnable = [
+            asking
+            for asking in asked
+            if all(asking.at(fold.train).can_be_learnt for fold in members.folds)
+        ]
         return cls(
             latents,
             parts,
-            [asking for asking in asked if asking.at(members.train).can_be_learnt],
+            learnable if members.folds else [],
             {name: part_of(name, data_name) for name in columns},
             members,
             CodeRows.of(latents, "newcomer", seed),
@@ -318,8 +306,7 @@ class CodeTable:
 
     def asked(self, questions: Sequence[Question]) -> list[Question]:
         """Return questions about the members' test samples, as far as training prepares them."""
-        rows = self.members
-        return [asking.at(rows.test).about_known(asking.at(rows.train)) for asking in questions]
+        return [self.members.asked(asking) for asking in questions]
 
 
 def is_code(codes: Array) -> bool:

@@ -24,11 +24,12 @@ def factor_scores(table: CodeTable, read: Readings) -> dict[Key, Score]:
     rows, factors = table.members, table.factors()
     if not factors:
         return {}
-    known = [asking.at(rows.train) for asking in factors]
-    asked = table.asked(factors)
     codes = np.concatenate(list(table.parts.values()), axis=1)
     seed = derive(table.seed, "separation", "factors")
-    dimensions = measure_dimensions(codes[rows.train], known, codes[rows.test], asked, seed)
+    fold = rows.folds[0]
+    known = [asking.at(fold.train) for asking in factors]
+    asked = [a.at(fold.test).about_known(k) for a, k in zip(factors, known, strict=True)]
+    dimensions = measure_dimensions(codes[fold.train], known, codes[fold.test], asked, seed)
     found = {Key("dims", name): value for name, value in dimensions.scores().items()}
     if len(table.parts) == len(PARTS):
         names = [asking.name for asking in factors]
@@ -37,7 +38,7 @@ def factor_scores(table: CodeTable, read: Readings) -> dict[Key, Score]:
             [[read.scores[Key("probe", name, part=part)] for name in names] for part in PARTS],
             [read.scores[key].value for key in chance],
             [[read.answers[part][name] for name in names] for part in PARTS],
-            asked,
+            table.asked(factors),
         )
         wholes = part_scores(parts, [table.owners[name] for name in names])
         found |= {Key("parts", name): value for name, value in wholes.items()}

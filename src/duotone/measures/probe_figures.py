@@ -42,7 +42,8 @@ def probe_figure(table: pl.DataFrame) -> go.Figure:
     )
     marks = {
         "chance": ("line-ns-open", GREY, 15, "chance"),
-        "control": ("x-thin-open", GREY, 9, "permuted labels"),
+        "control": ("x-thin-open", GREY, 9, "dealt at random"),
+        "bar": ("triangle-right-open", GREY, 9, "bar: right of it counts as read"),
         "untrained": ("triangle-up-open", GREY, 10, "untrained network"),
         "newcomers": ("square-open", ROLE["newcomer"], 9, "newcomers"),
     }
@@ -117,7 +118,8 @@ def probes_of_entries_figure(table: pl.DataFrame, question: str, part: str) -> g
     )
     for probe, symbol, ink, size, name in (
         ("chance", "line-ns-open", GREY, 15, "chance"),
-        ("control", "x-thin-open", GREY, 9, "permuted labels"),
+        ("control", "x-thin-open", GREY, 9, "dealt at random"),
+        ("bar", "triangle-right-open", GREY, 9, "bar: right of it counts as read"),
         ("untrained", "triangle-up-open", GREY, 10, "untrained network"),
         ("mlp", PART_SYMBOL[part], PART[part], 12, "MLP"),
         ("linear", f"{PART_SYMBOL[part]}-open", PART[part], 12, "linear"),

@@ -9,15 +9,12 @@ order of the samples, so each learns exactly what it would learn alone, for a fr
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 from torch import Tensor
 from torch.nn import functional
 
@@ -68,11 +65,45 @@ class Scaling:
         return scaled
 
 
-Probe = Callable[[Array], list[Array]]
-"""Answers all questions about a table of codes: classes ``(rows,)``, numbers ``(rows, values)``."""
+@dataclass(frozen=True)
+class Probes:
+    """One trained network for each question about a table of codes."""
+
+    questions: Sequence[Question]
+    _scaling: Scaling
+    _weights: list[Tensor]
+    _targets: Sequence[_Target]
+    _place: Mapping[int, int]
+    """Which network is the first with a question's answers, by that question's number."""
+    _first: Sequence[int]
+    """For each question the first one that has the same answers."""
+
+    def __call__(self, table: Array) -> list[Array]:
+        """Answer all questions: classes ``(rows,)``, numbers ``(rows, values)``."""
+        outputs = self._layers(table)[1]
+        return [
+            _renamed(
+                self._targets[self._place[like]].answers(outputs[self._place[like]]),
+                self.questions,
+                number,
+                like,
+            )
+            for number, like in enumerate(self._first)
+        ]
+
+    def hidden(self, table: Array) -> list[Array]:
+        """Return what the last hidden layer of each question's network says of each row."""
+        hidden = self._layers(table)[0]
+        return [hidden[self._place[like]] for like in self._first]
+
+    def _layers(self, table: Array) -> tuple[Array, Array]:
+        x = torch.from_numpy(self._scaling.apply(table))
+        with one_thread(), torch.inference_mode():
+            hidden = _hidden(self._weights, x)
+            return hidden.numpy(), _outputs(self._weights, hidden).numpy()
 
 
-def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Probe:
+def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Probes:
     """Train one small network for each question about a table of codes.
 
     Questions with the same answers, such as client and group where no group has two, have one.
@@ -94,17 +125,8 @@ def train_probes(codes: Array, questions: Sequence[Question], seed: int) -> Prob
     targets = [_Target.of(questions[number]) for number in order]
     with one_thread():
         weights = _fit(torch.from_numpy(scaling.apply(codes)), targets, seed)
-
-    def answer(table: Array) -> list[Array]:
-        with one_thread(), torch.inference_mode():
-            outputs = _forward(weights, torch.from_numpy(scaling.apply(table))).numpy()
-        place = {number: position for position, number in enumerate(order)}
-        return [
-            _renamed(targets[place[like]].answers(outputs[place[like]]), questions, number, like)
-            for number, like in enumerate(first)
-        ]
-
-    return answer
+    place = {number: position for position, number in enumerate(order)}
+    return Probes(questions, scaling, weights, targets, place, first)
 
 
 def _first_like(number: int, questions: Sequence[Question]) -> int:
@@ -243,13 +265,20 @@ def _start(dimensions: int, targets: Sequence[_Target], generator: torch.Generat
 
 def _forward(weights: list[Tensor], x: Tensor) -> Tensor:
     """Return the outputs of all networks ``(networks, rows, outputs)``."""
-    first, first_bias, second, second_bias, third, third_bias = weights
+    return _outputs(weights, _hidden(weights, x))
+
+
+def _hidden(weights: list[Tensor], x: Tensor) -> Tensor:
+    first, first_bias, second, second_bias = weights[:4]
     networks = len(first)
     # One product for all networks: they read the same codes.
     hidden = (x @ first.transpose(0, 1).flatten(1)).view(len(x), networks, -1).transpose(0, 1)
     hidden = functional.relu(hidden + first_bias)
-    hidden = functional.relu(torch.baddbmm(second_bias, hidden, second))
-    outputs: Tensor = torch.baddbmm(third_bias, hidden, third)
+    return functional.relu(torch.baddbmm(second_bias, hidden, second))
+
+
+def _outputs(weights: list[Tensor], hidden: Tensor) -> Tensor:
+    outputs: Tensor = torch.baddbmm(weights[5], hidden, weights[4])
     return outputs
 
 
@@ -274,32 +303,3 @@ class _Loss:
             losses.append(error.square().sum(dim=1, keepdim=True).T)
         asked = self.asked[:, rows]
         return (torch.cat(losses) * asked).sum(dim=1) / asked.sum(dim=1).clamp(min=1)
-
-
-def train_linear(codes: Array, questions: Sequence[Question]) -> Probe:
-    """Train a linear probe for each question: logistic regression or, for amounts, ridge.
-
-    Args:
-        codes: One row per training sample.
-        questions: What to ask; each must be one that :attr:`Question.can_be_learnt`.
-    """
-    scaling = Scaling.of(codes)
-    x = scaling.apply(codes)
-    models = []
-    for asking in questions:
-        model = (
-            LogisticRegression(C=0.1, max_iter=100) if asking.is_categorical else Ridge(alpha=1.0)
-        )
-        with warnings.catch_warnings():
-            # A hundred steps read what can be read; the last digits of the weights do not matter.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            models.append(model.fit(x[asking.asked], asking.answers[asking.asked]))
-
-    def answer(table: Array) -> list[Array]:
-        scaled = scaling.apply(table)
-        return [
-            np.asarray(model.predict(scaled)).reshape(len(scaled), *asking.answers.shape[1:])
-            for model, asking in zip(models, questions, strict=True)
-        ]
-
-    return answer

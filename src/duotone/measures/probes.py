@@ -37,7 +37,9 @@ _WORDS = {
     "newcomers": "newcomers",
     "chance": "chance",
     "label": "label alone",
-    "control": "permuted",
+    "control": "dealt",
+    "control95": "dealt, 95 %",
+    "bar": "bar",
     "untrained": "untrained",
 }
 _ORDER = {"client": 0, "group": 1, "label": 2}
@@ -77,7 +79,7 @@ class Probes(Measure):
                     "probes",
                     "What can be read from each part",
                     (View((), probe_figure(probes)),),
-                    "Filled marks right of the grey ones: that part gives the answer away. A good "
+                    "Filled marks right of the bar: that part gives the answer away. A good "
                     "split has client and group far right for local and at chance for shared, and "
                     "the label the other way round.",
                     "A probe at chance shows that this probe failed, not that nothing is there; a "
@@ -93,7 +95,7 @@ class Probes(Measure):
             "separation",
             "Separation",
             "Probes are small classifiers that try to read something from a code. They are trained "
-            "on some samples of the members and scored on others.",
+            f"on some samples of the members and scored on others. {_learnt_on(record.scores)}",
             blocks,
             [shared_sentence(record), local_sentence(record)],
             caveats(record.scores),
@@ -139,6 +141,17 @@ class Probes(Measure):
         sentences = [Sentence("Shared part", words.replace("%", " %"), "shared")] if named else []
         intro = "The same probes on every entry's codes."
         return Section("separation", "Separation", intro, [panel], sentences)
+
+
+def _learnt_on(scores: Scores) -> str:
+    """Say whether the encoder knew the samples that probes learnt from."""
+    found = {score.learnt_on for key, score in scores.items() if key.measure == "probe"}
+    if "training samples" in found:
+        return (
+            "The encoder was trained on those that probes learnt from, because clients have too "
+            "few others: its codes may say more about them than about new ones."
+        )
+    return "The encoder was trained on none of them." if "held-out samples" in found else ""
 
 
 def _ends() -> list[pl.Expr]:
@@ -201,8 +214,11 @@ def probe_numbers(probes: pl.DataFrame) -> PlainTable:
         "All probes in numbers",
         ("question", "measure", *(f">{_WORDS[name]}" for name in shown)),
         tuple(rows),
-        "In brackets the 95 % bootstrap interval. Permuted: the same probe trained on shuffled "
-        "answers. Untrained: on the codes of a network that was never trained. Newcomers: the "
+        "In brackets the 95 % bootstrap interval. Dealt: mean and 95 % point of what a probe "
+        "scores when answers are dealt out at random, those of whole clients among clients. Bar: "
+        "what must be exceeded to count as read, so that one run in twenty in which nothing can "
+        "be read has a question above it. Untrained: on the codes of a network that was never "
+        "trained. Newcomers: the "
         "members' probe, asked about newcomers; who they are is asked among themselves, which is "
         "easier the fewer they are.",
     )

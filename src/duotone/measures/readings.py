@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,11 @@ from threadpoolctl import threadpool_limits
 from duotone.data.dataset import Array
 from duotone.federation.method import Part
 from duotone.measures.codes import CodeTable, code_table, is_code
+from duotone.measures.controls import Deals, control_scores, dealt_scores
+from duotone.measures.folds import Fold
+from duotone.measures.linear_heads import train_linear
 from duotone.measures.measure import Scene
-from duotone.measures.probe_networks import Probe, train_linear, train_probes
+from duotone.measures.probe_networks import Probes, train_probes
 from duotone.measures.questions import (
     Question,
     answer_blindly,
@@ -28,7 +32,7 @@ from duotone.types import Role
 
 MOST_WITHIN = 8
 """Most clients whose numbers are read one by one."""
-REFERENCES = ("chance", "label", "control", "untrained")
+REFERENCES = ("chance", "label", "untrained")
 """Variants that a reading is judged by."""
 
 
@@ -55,9 +59,21 @@ def read_codes(table: CodeTable) -> Readings:
     # The number of threads changes the order of sums, and so the last bits of scores.
     with threadpool_limits(1):
         if table.questions and len(table.members.test):
+            rng = stream(table.seed, "separation", "control")
+            deals = Deals(table.members.folds, table.latents["client"], rng)
+            drawn: dict[Key, NDArray[np.float64]] = {}
             for part, codes in table.parts.items():
-                scores, found.answers[part] = _probe_scores(table, part, codes)
-                found.scores.update(scores)
+                reader = _Reader(table, part, codes)
+                found.scores.update(reader.scores())
+                found.answers[part] = reader.answers
+                drawn |= reader.dealt(deals)
+            units = {key: found.scores[key].unit for key in drawn}
+            found.scores.update(control_scores(drawn, units))
+    for key, score in found.scores.items():
+        # Newcomers' names alone are learnt from newcomers.
+        is_own = key.role == "newcomer" and key.question == "client"
+        rows = table.newcomers if is_own else table.members
+        found.scores[key] = replace(score, learnt_on=rows.learnt_on)
     return found
 
 
@@ -66,78 +82,138 @@ def readings(scene: Scene) -> Readings:
     return read_codes(scene.once(code_table))
 
 
-def _probe_scores(
-    table: CodeTable, part: Part, codes: Array
-) -> tuple[dict[Key, Score], dict[str, Array]]:
-    """Return what can be read out of a part, and the answers to each question behind it."""
-    rows, seed = table.members, derive(table.seed, "separation", "probes")
-    known = [asking.at(rows.train) for asking in table.questions]
-    asked = table.asked(table.questions)
-    rng = stream(table.seed, "separation", "control")
-    permuted = [training.permuted(rng) for training in known]
-    probe = train_probes(codes[rows.train], [*known, *permuted], seed)
-    said = probe(codes[rows.test])
-    answers = {
-        "": said[: len(known)],
-        "control": said[len(known) :],
-        "chance": [answer_blindly(*pair) for pair in zip(known, asked, strict=True)],
-        "linear": train_linear(codes[rows.train], known)(codes[rows.test]),
-    }
-    other_codes = {
-        "samples": _posterior_samples(table, part),
-        "untrained": table.latents.get(f"untrained_{part}"),
-    }
-    for variant, other in other_codes.items():
-        if other is not None and is_code(other):
-            answers[variant] = train_probes(other[rows.train], known, seed)(other[rows.test])
-    counts = bootstrap_counts(len(rows.test), stream(table.seed, "separation", "bootstrap"))
-    scores: dict[Key, Score] = {}
-    for variant, given in answers.items():
-        scores |= _scored(table, part, variant, asked, given, counts)
-    scores |= _label_scores(table, part, counts)
-    scores |= _within_scores(table, part, codes) | _newcomer_scores(
-        table, part, codes, known, probe
-    )
-    names = [asking.name for asking in table.questions]
-    return scores, dict(zip(names, answers[""], strict=True))
+class _Reader:
+    """What can be read out of one part, by one network per question and fold."""
+
+    def __init__(self, table: CodeTable, part: Part, codes: Array) -> None:
+        self._table, self._part, self._codes = table, part, codes
+        self._folds = table.members.folds
+        self._names = [asking.name for asking in table.questions]
+        self._networks = self._trained(codes)
+
+    @property
+    def answers(self) -> dict[str, Array]:
+        """The networks' answers to each question, about all samples scored."""
+        return dict(zip(self._names, self._said(self._networks, self._codes), strict=True))
+
+    def scores(self) -> dict[Key, Score]:
+        """Return what networks and linear probes read, and what they are judged by."""
+        table, part, codes = self._table, self._part, self._codes
+        asked = table.asked(table.questions)
+        answers = {
+            "": self._said(self._networks, codes),
+            "chance": [self._blind(asking) for asking in table.questions],
+            "linear": _joined(
+                train_linear(codes[fold.train], self._known(fold), codes[fold.test])
+                for fold in self._folds
+            ),
+        }
+        other_codes = {
+            "samples": _posterior_samples(table, part),
+            "untrained": table.latents.get(f"untrained_{part}"),
+        }
+        for variant, other in other_codes.items():
+            if other is not None and is_code(other):
+                answers[variant] = self._said(self._trained(other), other)
+        rng = stream(table.seed, "separation", "bootstrap")
+        counts = bootstrap_counts(len(table.members.test), rng)
+        scores: dict[Key, Score] = {}
+        for variant, given in answers.items():
+            scores |= _scored(table, part, variant, asked, given, counts)
+        scores |= _label_scores(table, part, counts)
+        scores |= _within_scores(table, part, codes)
+        return scores | _newcomer_scores(table, part, codes, self._networks)
+
+    def dealt(self, deals: Deals) -> dict[Key, NDArray[np.float64]]:
+        """Return what both kinds of probes score where answers are dealt out anew."""
+        hidden = [network.hidden(self._codes) for network in self._networks]
+        found: dict[Key, NDArray[np.float64]] = {}
+        for place, asking in enumerate(self._table.questions):
+            # A network that learnt the true groups would be the worse at others.
+            reader = self._names.index("client") if deals.is_of_clients(asking) else place
+            own = [layers[reader] for layers in hidden]
+            key = Key("probe", asking.name, part=self._part)
+            found[key] = dealt_scores(asking, self._folds, own, deals)
+            plain = [self._codes] * len(self._folds)
+            found[key.beside("linear")] = dealt_scores(asking, self._folds, plain, deals)
+        return found
+
+    def _known(self, fold: Fold) -> list[Question]:
+        return [asking.at(fold.train) for asking in self._table.questions]
+
+    def _trained(self, codes: Array) -> list[Probes]:
+        seed = derive(self._table.seed, "separation", "probes")
+        return [train_probes(codes[fold.train], self._known(fold), seed) for fold in self._folds]
+
+    def _said(self, networks: Sequence[Probes], codes: Array) -> list[Array]:
+        pairs = zip(networks, self._folds, strict=True)
+        return _joined(network(codes[fold.test]) for network, fold in pairs)
+
+    def _blind(self, asking: Question) -> Array:
+        if not asking.is_categorical:  # the mean of all samples asked
+            rows = self._table.members.test
+            return answer_blindly(asking.at(rows), asking.at(rows))
+        return np.concatenate(
+            [answer_blindly(asking.at(f.train), asking.at(f.test)) for f in self._folds]
+        )
+
+
+def _joined(of_folds: Iterable[Sequence[Array]]) -> list[Array]:
+    """Put the answers of all folds behind each other, question by question."""
+    return [np.concatenate(own) for own in zip(*of_folds, strict=True)]
 
 
 def _label_scores(table: CodeTable, part: Part, counts: NDArray[np.float64]) -> dict[Key, Score]:
     """Return what the label alone tells about client and group."""
-    rows = table.members
     by_name = {asking.name: asking for asking in table.questions if asking.is_categorical}
     label = by_name.get("label")
     if label is None:
         return {}
     owners = [by_name[name] for name in ("client", "group") if name in by_name]
-    known, asked = label.answers[rows.train], label.answers[rows.test]
-    answers = [answer_by_label(owner.at(rows.train), known, asked) for owner in owners]
+    answers = _joined(
+        [
+            answer_by_label(
+                owner.at(fold.train), label.answers[fold.train], label.answers[fold.test]
+            )
+            for owner in owners
+        ]
+        for fold in table.members.folds
+    )
     return _scored(table, part, "label", table.asked(owners), answers, counts)
 
 
 def _within_scores(table: CodeTable, part: Part, codes: Array) -> dict[Key, Score]:
     """Read numbers client by client, where codes of different clients mean different things."""
-    rows, client = table.members, table.latents["client"]
-    scores: dict[Key, Score] = {}
+    rows, names = table.members, np.unique(table.latents["client"][table.members.test])
+    own: list[Question] = []
     for asking in table.questions:
-        if asking.is_categorical:
-            continue
-        own = [asking.where(client == name) for name in np.unique(client[rows.train])]
-        own = [each for each in own if each.at(rows.train).can_be_learnt][:MOST_WITHIN]
-        seed = derive(table.seed, "separation", "within")
-        training = [each.at(rows.train) for each in own]
-        answers = train_probes(codes[rows.train], training, seed)(codes[rows.test]) if own else []
-        found = [
-            plain_score(each.at(rows.test), said)
-            for each, said in zip(own, answers, strict=True)
-            if each.at(rows.test).can_be_learnt
-        ]
-        if found:
-            key = Key("probe", asking.name, part=part, variant="within")
-            direction = table.direction(asking.name, part)
-            mean, spread = float(np.mean(found)), float(np.std(found))
-            scores[key] = Score(mean, spread, direction, len(found), "R²")
-    return scores
+        if not asking.is_categorical:
+            inside = [asking.where(table.latents["client"] == name) for name in names]
+            own += [
+                each
+                for each in inside
+                if all(each.at(r).can_be_learnt for f in rows.folds for r in (f.train, f.test))
+            ][:MOST_WITHIN]
+    if not own:
+        return {}
+    seed = derive(table.seed, "separation", "within")
+    answers = _joined(
+        train_probes(codes[f.train], [each.at(f.train) for each in own], seed)(codes[f.test])
+        for f in rows.folds
+    )
+    found: dict[str, list[float]] = {}
+    for each, said in zip(own, answers, strict=True):
+        found.setdefault(each.name, []).append(plain_score(each.at(rows.test), said))
+    return {
+        Key("probe", name, part=part, variant="within"): Score(
+            float(np.mean(values)),
+            float(np.std(values)),
+            table.direction(name, part),
+            len(values),
+            "R²",
+        )
+        for name, values in found.items()
+    }
 
 
 def _scored(
@@ -160,23 +236,32 @@ def _scored(
 
 
 def _newcomer_scores(
-    table: CodeTable, part: Part, codes: Array, known: Sequence[Question], probe: Probe
+    table: CodeTable, part: Part, codes: Array, networks: Sequence[Probes]
 ) -> dict[Key, Score]:
     """Ask the members' probes about newcomers; who they are, newcomers' own samples must tell."""
-    rows = table.newcomers
+    rows, members = table.newcomers, table.members
     if len(rows.test) == 0:
         return {}
+    # Where members' probes are two, each answers about one half of the newcomers' samples.
+    pairs = list(zip(rows.folds, cycle(networks), cycle(members.folds)))
+    members_say = _joined(network(codes[fold.test]) for fold, network, _ in pairs)
     asked: list[Question] = []
     answers: list[Array] = []
-    members_say = probe(codes[rows.test])
-    for number, (asking, training) in enumerate(zip(table.questions, known, strict=True)):
+    for number, asking in enumerate(table.questions):
         if asking.name != "client":
-            asked.append(asking.at(rows.test).about_known(training))
+            of_folds = [
+                asking.at(fold.test).about_known(asking.at(known.train)).answers
+                for fold, _, known in pairs
+            ]
+            asked.append(replace(asking, answers=np.concatenate(of_folds)))
             answers.append(members_say[number])
-        elif (own := asking.at(rows.train)).can_be_learnt:
-            asked.append(asking.at(rows.test).about_known(own))
+        elif all(asking.at(fold.train).can_be_learnt for fold in rows.folds):
             seed = derive(table.seed, "separation", "newcomers")
-            answers += train_probes(codes[rows.train], [own], seed)(codes[rows.test])
+            asked.append(rows.asked(asking))
+            answers += _joined(
+                train_probes(codes[fold.train], [asking.at(fold.train)], seed)(codes[fold.test])
+                for fold in rows.folds
+            )
     counts = bootstrap_counts(
         len(rows.test), stream(table.seed, "separation", "bootstrap", "newcomers")
     )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Aim: TypeAlias = Direction | Literal["reference"]
 """Which way is better; "reference" for what stands beside a score to judge it by."""
 
+LearntOn: TypeAlias = Literal["held-out samples", "training samples"]
+"""What a probe learnt from: samples that the encoder was not trained on, or those that it was."""
+
 _FIELDS = ("measure", "question", "part", "variant", "role")
 
 
@@ -88,6 +91,7 @@ class Score:
         unit: What the value counts in.
         low: Lower end of the 95 % bootstrap interval of a measured value.
         high: Upper end of it.
+        learnt_on: Of a probe, what it learnt from.
     """
 
     value: float
@@ -97,6 +101,7 @@ class Score:
     unit: Unit
     low: float | None = None
     high: float | None = None
+    learnt_on: LearntOn | None = None
 
     @classmethod
     def over(cls, values: Sequence[float], direction: Aim, unit: Unit) -> Score:
