@@ -97,6 +97,8 @@ class DataInfo:
 
     def blank(self, samples: int) -> Tensor:
         """Return samples of nothing but zeros, to try a network on."""
+        import torch
+
         return torch.zeros(samples, *self.shape, dtype=torch.int64 if self.is_text else None)
 
 

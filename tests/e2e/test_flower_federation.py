@@ -23,7 +23,8 @@ import duotone as library
 from duotone.federation.backends import ClientResult, Failure
 from duotone.federation.backends.serial import Serial
 from duotone.federation.jobs import TrainJob
-from duotone.runs import execute, plan_run, prepare
+from duotone.runs import plan_run, prepare
+from duotone.runs.execute import execute
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.slow
