@@ -60,7 +60,22 @@ def test_dry_run_shows_the_resolved_configuration_and_trains_nothing(cli, folder
     assert "# shared: 8,970 parameters" in done.stdout
     assert list(folder.iterdir()) == []
     (folder / "c.toml").write_text(done.stdout)
-    assert cli("run", "--config", "c.toml", "--dry-run").stdout == done.stdout
+    again = cli("run", "--config", "c.toml", "--dry-run").stdout.splitlines()
+    expected = [line for line in done.stdout.splitlines() if line.startswith("# about ")]
+    assert expected[0].endswith("; what is measured at the end comes on top")
+    assert "of memory" in expected[1]
+    config = set(done.stdout.splitlines()) - set(expected)
+    assert config <= set(again)
+
+
+def test_a_dry_run_forecasts_time_and_memory_for_machines(cli):
+    done = cli("run", "fedavg", *SMALL, "--dry-run", "--json")
+    found = json.loads(done.stdout)["forecast"]
+    assert found["training"] > 0
+    assert found["evaluation"] > 0
+    assert found["processes"] >= 1
+    said = cli("run", "fedavg", *SMALL, "--dry-run", "--seeds", "0-1").stdout
+    assert " for 2 runs on this machine" in said
 
 
 def test_partition_previews_in_numbers_and_as_a_picture(cli, folder):

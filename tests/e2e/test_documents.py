@@ -13,6 +13,7 @@ from torch import nn
 from duotone.config import RunConfig
 from duotone.data.tables import TableSettings
 from duotone.federation.settings import MethodSettings
+from duotone.federation.system import SystemSettings
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.partition import SCHEMES
@@ -52,12 +53,12 @@ def test_the_five_lines_of_the_readme_end_in_an_explanation(folder, capsys):
 def test_every_setting_is_documented():
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     names = [*RunConfig.model_fields, *MethodSettings.model_fields, *SCHEMES]
-    names += TableSettings.model_fields
+    names += [*TableSettings.model_fields, *SystemSettings.model_fields]
     for scheme in SCHEMES:
         names += SCHEMES.load(scheme).Config.model_fields
     missing = {name for name in names if f"`{name}`" not in text} - {"method", "partition"}
     assert not missing
-    for kind in (RunConfig, MethodSettings, TableSettings):
+    for kind in (RunConfig, MethodSettings, TableSettings, SystemSettings):
         for field in kind.model_fields.values():
             if field.description and not field.default_factory:
                 assert field.description in text
@@ -90,7 +91,9 @@ def test_every_python_block_of_the_guide_runs(folder, capsys):
         exec(compile(source, "how-to.md", "exec"), space)
     assert space["run"].config.method["name"] == "object:FedBN"
     assert space["run"].status == "finished"
-    assert capsys.readouterr().out.splitlines() == ["1 4 {}", "2 4 {}", "3 4 {}"]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "After: 'it was the worst of time'"
+    assert said[-3:] == ["1 4 {}", "2 4 {}", "3 4 {}"]
     assert space["scores"].shape[1] == 10
 
 

@@ -93,9 +93,75 @@ def test_wandb_is_told_settings_and_scores_and_its_run_is_ended(monkeypatch, tmp
     assert tool.calls[1] == ("log", ({"member.accuracy": 0.75},), {"step": 2})
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_mlflow_reads_back_what_was_written(kind, monkeypatch, tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    if kind == "sqlite":
+        pytest.importorskip("alembic")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    place = {"file": f"file:{tmp_path}/mlruns", "sqlite": f"sqlite:///{tmp_path}/mlflow.db"}[kind]
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(place)
+    try:
+        watched(MLflow(), tmp_path)
+        client = mlflow.MlflowClient()
+        (run,) = client.search_runs([e.experiment_id for e in client.search_experiments()])
+        (score,) = client.get_metric_history(run.info.run_id, "member.accuracy")
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert (run.info.run_name, run.info.status) == ("first", "FINISHED")
+    assert run.data.params["method.lr"] == "0.1"
+    assert (score.step, score.value) == (2, 0.75)
+
+
+def records_in(content: bytes):
+    """Yield the records of W&B's file: blocks of 32 kB, each piece with its length and place."""
+    place, whole = 7, b""
+    while place + 7 <= len(content):
+        room = 2**15 - place % 2**15
+        if room < 7:
+            place += room
+            continue
+        size = int.from_bytes(content[place + 4 : place + 6], "little")
+        kind = content[place + 6]  # 1 whole, 2 first, 3 middle, 4 last
+        whole += content[place + 7 : place + 7 + size]
+        place += 7 + size
+        if kind in (1, 4):
+            yield whole
+            whole = b""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_wandb_reads_back_what_was_written_offline(monkeypatch, tmp_path):
+    pytest.importorskip("wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    watched(WandB("mine"), tmp_path)
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    records = [Record.FromString(data) for data in records_in(file.read_bytes())]
+    (begun,) = [record.run for record in records if record.WhichOneof("record_type") == "run"]
+    assert (begun.project, begun.display_name) == ("mine", "first")
+    config = {item.key: item.value_json for item in begun.config.update}
+    assert config["method.lr"] == '"0.1"'
+    scores = {
+        item.key or "/".join(item.nested_key): item.value_json
+        for record in records
+        if record.WhichOneof("record_type") == "history"
+        for item in record.history.item
+    }
+    assert float(scores["member.accuracy"]) == 0.75
+    assert scores["_step"] == "2"
+
+
 def test_a_tool_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(MissingExtraError, match="pip install wandb"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'duotone\[wandb\]'"):
         WandB()
 
 

@@ -3,8 +3,8 @@
 duotone.run(..., observers=[duotone.TensorBoard("logs")])
 
 Each writes the settings once and the headline scores of every evaluated round. The tools are
-optional: pip install 'duotone[track]' brings TensorBoard; MLflow and W&B are installed by those who
-use them.
+optional: pip install 'duotone[track]' brings TensorBoard, 'duotone[mlflow]' MLflow and
+'duotone[wandb]' Weights & Biases.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from duotone.runs.folder import RunFolder
 from duotone.runs.plan import Plan
 
 
-def _tool(module: str, package: str) -> Any:
+def _tool(module: str, package: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"This tracker needs {package}, which is not installed: pip install {package}"
+            f"This tracker needs {package}, which is not installed: pip install 'duotone[{extra}]'"
         ) from error
 
 
@@ -73,7 +73,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._writer = _tool("torch.utils.tensorboard", "tensorboard").SummaryWriter
+        self._writer = _tool("torch.utils.tensorboard", "tensorboard", "track").SummaryWriter
         self._folder = Path(folder)
         self._open: Any = None
 
@@ -99,14 +99,15 @@ class TensorBoard:
 class MLflow:
     """Logs to the active MLflow run, or to a new one called as the run folder.
 
-    Where it goes is MLflow's own setting, such as ``mlflow.set_tracking_uri("file:./mlruns")``.
+    Where it goes is MLflow's own setting, such as
+    ``mlflow.set_tracking_uri("sqlite:///mlflow.db")``.
 
     Raises:
         MissingExtraError: MLflow is not installed.
     """
 
     def __init__(self) -> None:
-        self._mlflow = _tool("mlflow", "mlflow")
+        self._mlflow = _tool("mlflow", "mlflow", "mlflow")
         self._is_own = False
 
     def run_started(self, folder: RunFolder, plan: Plan, round: int) -> None:
@@ -138,7 +139,7 @@ class WandB:
     """
 
     def __init__(self, project: str = "duotone") -> None:
-        self._wandb = _tool("wandb", "wandb")
+        self._wandb = _tool("wandb", "wandb", "wandb")
         self._project = project
         self._open: Any = None
 
