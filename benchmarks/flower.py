@@ -2,8 +2,9 @@
 
 ``python benchmarks/flower.py`` trains FedAvg with 3, 10 and 30 clients that hardly have anything to
 train, so that what is left is the way there and back: in one process, in worker processes, and over
-Flower's messages on this machine. ``--run FOLDER`` adds the rounds of a run that was submitted to a
-real federation: seconds between two commits, from its ``log.txt``.
+Flower's messages on this machine. ``--nodes 3 10 30`` also measures true federations of that many
+nodes, all on this machine, with warm and with cold workers: see ``flower_nodes.py``. What was
+measured before stays in the results until it is measured again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network
 from duotone.partition import Population, build_population
+from flower_nodes import measured
 
 CLIENTS = (3, 10, 30)
 ROUNDS = 12
@@ -82,9 +85,12 @@ def seconds_between_commits(run: Path) -> list[float]:
 def main() -> None:
     """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, help="a run that was submitted to a federation")
+    parser.add_argument("--nodes", type=int, nargs="*", default=[], help="also true nodes")
     given = parser.parse_args()
-    content = {"load": os.getloadavg()[0], "cores": os.cpu_count(), "exchanges": {}}
+    content: dict[str, Any] = {"nodes": {}}
+    if RESULTS.exists():
+        content |= json.loads(RESULTS.read_text(encoding="utf-8"))
+    content |= {"load": os.getloadavg()[0], "cores": os.cpu_count(), "exchanges": {}}
     for clients in CLIENTS:
         found = {}
         for name in ("serial", "processes", "flower"):
@@ -92,9 +98,11 @@ def main() -> None:
             found[name] = {"median": median(times), "best": min(times), "all": times}
             print(f"{clients:3} clients, {name:9}: {1000 * median(times):7.1f} ms per exchange")
         content["exchanges"][str(clients)] = found
-    if given.run is not None:
-        content["deployed_rounds"] = seconds_between_commits(given.run)
-        print(f"deployed: {content['deployed_rounds']} seconds per round")
+    for count in given.nodes:
+        for how in ("warm", "cold"):
+            found = measured(count, how == "warm", seconds_between_commits)
+            content["nodes"].setdefault(str(count), {})[how] = found
+            print(f"{count:3} true nodes, {how}: {found['median']:.1f} s per exchange")
     RESULTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

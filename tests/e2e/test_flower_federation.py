@@ -207,10 +207,7 @@ def test_three_hospitals_get_what_the_simulation_gets(hospitals, method):
 
 def test_no_local_tensor_was_in_any_message(hospitals):
     """What the proxy saw of the runs above, decrypted; whole tensors, as messages hold them."""
-    for name in HOSPITALS:  # what is kept of a connection is known when it ends
-        hospitals.processes.pop(name).terminate()
-    time.sleep(15)
-    seen = bytes(hospitals.proxy.seen)
+    seen = hospitals.proxy.seen
     local = shared = 0
     for method in ("fedbn", "feddva"):
         run = hospitals.place / "runs" / method
@@ -225,9 +222,6 @@ def test_no_local_tensor_was_in_any_message(hospitals):
             shared += tensor.numel() > 8 and tensor.numpy().tobytes() in seen
     assert local > 20
     assert shared > 5  # what is shared was seen, so that the search finds what there is
-    for name in HOSPITALS:
-        hospitals.start_again(name)
-    hospitals.wait_until_online()
 
 
 def test_a_node_with_a_key_nobody_registered_is_refused(hospitals, tmp_path):

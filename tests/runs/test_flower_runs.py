@@ -9,14 +9,15 @@ from duotone.methods import METHODS
 
 pytest.importorskip("flwr")
 
-FAST = ("fedavg", "fedbn")
+FAST = ("fedbn",)
 EVERY = [
     name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in sorted(METHODS)
 ]
+FILES = ("metrics.csv", "summary.json", "ledger.csv", "ledger.json")
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_run_over_flower_leaves_the_same_numbers_as_one_process(name, tmp_path):
+def test_a_run_leaves_the_same_files_in_one_process_in_several_and_over_flower(name, tmp_path):
     runs = [
         duotone.run(
             method=name,
@@ -26,14 +27,17 @@ def test_a_run_over_flower_leaves_the_same_numbers_as_one_process(name, tmp_path
             sampled=2,
             latents=10,
             backend=backend,
+            workers=2,
             out=tmp_path / backend,
             observers=[Silent()],
         )
-        for backend in ("serial", "flower")
+        for backend in ("serial", "processes", "flower")
     ]
-    for file in ("metrics.csv", "summary.json", "ledger.csv", "ledger.json"):
-        first, second = ((run.path / file).read_bytes() for run in runs)
-        assert first == second, file
+    states = [str(f.relative_to(runs[0].path)) for f in runs[0].path.glob("**/*.safetensors")]
+    assert states
+    for file in (*FILES, *states):
+        first, *others = ((run.path / file).read_bytes() for run in runs)
+        assert all(first == other for other in others), file
 
 
 class Silent:
