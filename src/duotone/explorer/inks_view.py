@@ -161,16 +161,16 @@ def _answer(
 ) -> dict[str, Any] | None:
     """Return the answer to the sample with another local code and other shares of the classes."""
     method = client.method
-    is_exchanged = isinstance(method, ExchangesCodes) and len(code[1]) > 0
-    if not is_exchanged and class_shares(explored, client.name) is None:
+    exchanges = method if isinstance(method, ExchangesCodes) and len(code[1]) else None
+    if exchanges is None and class_shares(explored, client.name) is None:
         return None
     if asked.upload is None and not explored.has_data():
         return None
     x = explored.inputs(asked)
-    if is_exchanged:
+    if exchanges is not None:
         local = as_batch([code[1]]).to(method.device)
         scores = client.used(
-            lambda network: method.predict_with(network, x.to(method.device), local)
+            lambda network: exchanges.predict_with(network, x.to(exchanges.device), local)
         )
     else:
         scores = client.scores_from(x)
