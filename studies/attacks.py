@@ -33,7 +33,7 @@ import duotone
 from duotone.data import load_dataset, save_dataset
 from duotone.data.resize import resized
 from duotone.errors import DuotoneError
-from duotone.federation.attacks import ATTACKS, attack_of
+from duotone.federation.attacks import ATTACKS
 from duotone.federation.robust import Rule
 from duotone.files import write_atomically
 
@@ -102,13 +102,6 @@ def half_size(path: Path) -> None:
         data = load_dataset("digits5")
         small = resized(np.asarray(data.x), 14, 14)
         save_dataset(replace(data, x=small, name=path.stem), path)
-
-
-def hostile_members(members: list[str], seed: int) -> tuple[str, ...]:
-    """Return who is hostile with a seed, whatever the attack."""
-    attack = attack_of({"name": "nan", "share": SHARE}, members, seed)
-    assert attack is not None
-    return attack.hostile
 
 
 def scores(run: duotone.Run) -> dict[str, Any]:
