@@ -28,7 +28,7 @@ TABLE = {"scheme": "natural", "max_test": 20}
 TWO_CLASSES = {"scheme": "pathological", "clients": 8, "newcomers": 2, "classes_per_client": 2}
 RUNS = {
     "feddva": {},
-    "fedvc": {},
+    "fedvc": {"method": {"name": "fedvc", "concepts": 3, "dimensions": 2}},
     "padpaf": {},
     "conditional": {"method": {"name": "padpaf", "conditional": True}},
     "content-style": {},
@@ -119,6 +119,7 @@ class Browser:
         return self.run(
             """const kinds = 'h2, h3, h4, p, button, select, img, tr, figcaption, .slider, canvas';
             const there = [...document.querySelectorAll('#main :is(' + kinds + '), footer p')]
+              .filter(e => !e.closest('.features'))  // which scrolls
               .map(e => [e, e.getBoundingClientRect()]).filter(([, r]) => r.width && r.height);
             const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
               && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;

@@ -60,11 +60,16 @@ def test_other_shares_change_the_answer_by_bayes_rule(page):
     assert found == pytest.approx(expected / expected.sum(), abs=1e-3)
 
 
-@pytest.mark.parametrize("classes", ["1,2", "0,0,0,0,0,0,0,0,0,0", "-1,1,1,1,1,1,1,1,1,1"])
+@pytest.mark.parametrize("classes", ["1,2", "-1,1,1,1,1,1,1,1,1,1"])
 def test_shares_that_are_none_are_refused_in_one_line(page, classes):
     status, line = page.error("drawn", client="0", classes=classes)
     assert status == 400
     assert "lass shares" in line
+
+
+def test_shares_of_nothing_are_equal_ones(page):
+    nothing, equal = (probabilities(page, classes=",".join([place] * 10)) for place in "01")
+    assert nothing == pytest.approx(equal)
 
 
 def test_a_run_without_estimated_shares_has_no_such_sliders(fedbn):

@@ -40,6 +40,7 @@ def test_about_says_who_the_clients_are_and_what_can_be_shown(page):
         "labels": False,
         "exchange": False,
         "concepts": False,
+        "shares": False,
         "maps": True,
     }
     assert found["missing"] == []

@@ -73,7 +73,7 @@ def with_shares(
         places: Where the sliders stand, brought to a sum of one; ``None`` leaves them.
 
     Raises:
-        ConfigError: There are not as many places as classes, or none of them is above zero.
+        ConfigError: There are not as many places as classes, or one of them is negative.
     """
     own = class_shares(explored, client.name)
     if places is None:
@@ -81,12 +81,14 @@ def with_shares(
     if own is None or len(places) != len(own):
         count = 0 if own is None else len(own)
         raise ConfigError(f"There are {count} class shares. Got {len(places)}.")
-    if min(places) < 0 or max(places) <= 0:
-        raise ConfigError("Class shares are not negative, and one of them is above zero.")
+    if min(places) < 0:
+        raise ConfigError(f"Class shares are not negative. Got {min(places):g}.")
     new = _summing_to_one(np.array(places))
     return shifted_bias(scores.double(), torch.from_numpy(new), torch.from_numpy(own))
 
 
 def _summing_to_one(shares: FloatArray) -> FloatArray:
+    if not shares.any():  # nothing is expected of any class: all are alike
+        shares = np.ones(len(shares))
     raised = np.maximum(shares / shares.sum(), _LEAST)
     return np.asarray(raised / raised.sum(), np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,15 +161,17 @@ def _answer(
 ) -> dict[str, Any] | None:
     """Return the answer to the sample with another local code and other shares of the classes."""
     method = client.method
-    exchanging = method if isinstance(method, ExchangesCodes) and len(code[1]) > 0 else None
-    if exchanging is None and class_shares(explored, client.name) is None:
+    exchanges = method if isinstance(method, ExchangesCodes) and len(code[1]) else None
+    if exchanges is None and class_shares(explored, client.name) is None:
         return None
     if asked.upload is None and not explored.has_data():
         return None
     x = explored.inputs(asked)
-    if exchanging is not None:
+    if exchanges is not None:
         local = as_batch([code[1]]).to(method.device)
-        scores = client.used(partial(exchanging.predict_with, x=x.to(method.device), local=local))
+        scores = client.used(
+            lambda network: exchanges.predict_with(network, x.to(exchanges.device), local)
+        )
     else:
         scores = client.scores_from(x)
     return shown_answers(with_shares(explored, client, scores.double(), asked.classes), client)[0]

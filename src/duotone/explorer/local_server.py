@@ -108,6 +108,7 @@ def start(
     config = uvicorn.Config(
         web_app(explored, token, number),
         log_level="error",
+        ws="none",  # nothing here speaks it, and the library that does would be another way in
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,

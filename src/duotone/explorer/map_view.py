@@ -71,8 +71,9 @@ def _living_code(explored: Explored, asked: AskedMap) -> NDArray[np.float64]:
 def _why_no_map(code: NDArray[np.float64], part: str) -> str | None:
     if is_alive(code):
         return None
-    why = "is the same for every sample: it is dead" if code.shape[1] else "does not exist"
-    return f"The {part} code of this run {why}, so there is no map of it."
+    if not code.shape[1]:
+        return f"This run has no {part} code, so there is no map of it."
+    return f"The {part} code is the same for every sample of this run, so there is no map of it."
 
 
 def _map(rows: Rows, places: NDArray[np.float64], axes: str) -> dict[str, Any]:

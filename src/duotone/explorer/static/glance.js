@@ -57,7 +57,7 @@ function disputedSample(one, clients, state) {
       el(
         "span",
         { class: `vote ${rank ? "other" : ""}` },
-        el("b", {}, own.answer),
+        el("b", {}, own.answer, own.answer === one.label ? " ✓" : ""),
         el("span", {}, `${own.clients.length} of ${clients}`),
       ),
     ),
@@ -76,7 +76,7 @@ async function disagreements({ state, server }) {
     el(
       "p",
       { class: "small" },
-      `The most disputed of ${tried} test samples, and how many of ${clients} clients say what. Follow one to ask why.`,
+      `The most disputed of ${tried} test samples, and how many of ${clients} clients say what; ✓ is right. Follow one to ask why.`,
     ),
   ];
 }

@@ -28,7 +28,7 @@ const CLASSES = {
   words: "what this client expects before it sees a sample; local",
   shown: (places) => {
     const sum = places.reduce((all, place) => all + place, 0);
-    return places.map((place) => (sum ? percent(place / sum, 1) : "–"));
+    return places.map((place) => percent(sum ? place / sum : 1 / places.length, 1));
   },
 };
 
@@ -323,6 +323,10 @@ export async function show({ place, facts, state, server, signal, seen }) {
   }
   if (noSamples && !isRandom) place.append(note(`${noSamples} The sliders start from a typical code.`));
   const axes = await server.ask("sliders", question);
+  if (!facts.can.draw && !axes.local.length && !axes.classes.length) {
+    place.append(note(`${facts.method} found no local code in this run, so there is nothing to move here.`));
+    return;
+  }
   const original = isRandom || (noSamples && !sample.upload) ? null : await server.ask("sample", sample);
   if (original) facts.counts = { ...facts.counts, [original.owner]: original.samples ?? Infinity };
   const desk = new Desk({ facts, state, server, signal, question, axes });
