@@ -75,7 +75,7 @@ def leaking(columns: dict[str, Array], rng: np.random.Generator) -> NDArray[np.f
     """Return a code from which about 37 % of clients are read, of four."""
     code = noise(columns, rng)
     client = np.unique(columns["client"], return_inverse=True)[1]
-    code[:, :4] += 0.5 * np.eye(4)[client]
+    code[:, :4] += 0.54 * np.eye(4)[client]
     return code
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf_shrinkage
 
 from duotone.data.dataset import Array
 from duotone.measures.probe_networks import Scaling
@@ -35,16 +34,16 @@ class LinearHeads:
 
     @classmethod
     def of(cls, codes: Array) -> LinearHeads:
-        """Whiten codes by their covariance, and a little more of every direction if they are few.
+        """Whiten codes by their covariance, and a little more of every direction.
 
-        How much more is Ledoit and Wolf's choice. It only adds, so the covariance inside classes
-        stays positive whatever the classes are.
+        How much more is the typical variance times dimensions per sample: next to nothing where
+        samples are many. It only adds, so the covariance inside classes stays positive whatever
+        the classes are.
         """
         scaling = Scaling.of(codes)
         x = scaling.apply(codes).astype(np.float64)
-        share = min(float(ledoit_wolf_shrinkage(x, assume_centered=True)), 0.99)
         covariance = x.T @ x / len(x)
-        more = share / (1 - share) * np.trace(covariance) / len(covariance) + 1e-6
+        more = np.trace(covariance) / len(x) + 1e-6  # the mean variance, times width over samples
         values, directions = np.linalg.eigh(covariance + more * np.eye(len(covariance)))
         whitening = (directions / np.sqrt(values)).astype(np.float32)
         return cls(scaling, whitening, (x @ whitening).astype(np.float32))
