@@ -5,10 +5,10 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
-from duotone.measures.controls import Deals, control_scores, dealt_scores
+from duotone.measures.controls import STOPPED, Deals, control_scores, dealt_scores
 from duotone.measures.folds import Fold
 from duotone.measures.linear_heads import LinearHeads, train_linear
-from duotone.measures.questions import Question, plain_score, question
+from duotone.measures.questions import Question, answer_blindly, plain_score, question
 from duotone.measures.score import Key
 
 KEY = Key("probe", "client", part="shared", variant="linear")
@@ -166,8 +166,8 @@ def test_many_sets_of_answers_are_learnt_as_each_alone():
     codes, answers = rng.normal(size=(60, 3)), rng.integers(0, 3, (7, 60))
     heads = LinearHeads.of(codes)
     together = heads.classes(codes, answers, 3)
-    alone = [heads.classes(codes, own[np.newaxis], 3)[0] for own in answers]
-    np.testing.assert_array_equal(together, alone)
+    alone = [heads.classes(codes, own[np.newaxis], 3)[0, 0] for own in answers]
+    np.testing.assert_array_equal(together[0], alone)
 
 
 def test_more_numbers_than_samples_can_be_read():
@@ -176,3 +176,21 @@ def test_more_numbers_than_samples_can_be_read():
     codes = rng.normal(size=(60, 200)) + 0.6 * label[:, np.newaxis]
     (said,) = train_linear(codes[:40], [question("label", label[:40])], codes[40:])
     assert (said == label[40:]).mean() > 0.9
+
+
+def test_a_network_that_stopped_early_has_a_control_that_could():
+    rng = np.random.default_rng(0)
+    rows, client = 200, np.arange(200) // 2 % 4
+    codes, folds = rng.normal(size=(rows, 40)), in_halves(200)
+    deals = Deals(folds, client, rng)
+    for asking in (
+        question("size", rng.normal(size=rows)),
+        question("label", (rng.random(rows) < 0.2).astype(int)),
+    ):
+        test = asking.at(np.concatenate([fold.test for fold in folds]))
+        chance = plain_score(test, answer_blindly(test, test))
+        plain = dealt_scores(asking, folds, [codes, codes], deals)
+        stopped = dealt_scores(asking, folds, [codes, codes], deals, STOPPED)
+        # Whoever believes all it learnt from 100 samples of 40 numbers does worse than guessing.
+        assert np.quantile(plain, 0.95) < chance
+        assert np.quantile(stopped, 0.95) >= chance - 1e-3
