@@ -89,14 +89,6 @@ def test_a_question_with_a_single_answer_or_few_samples_cannot_be_learnt():
     assert question("client", np.arange(20)).can_be_learnt
 
 
-def test_permuting_deals_out_the_same_answers_among_the_samples_asked():
-    asking = Question("blur", np.array([[np.nan], *([float(k)] for k in range(20))]))
-    dealt = asking.permuted(np.random.default_rng(0))
-    assert dealt.asked.tolist() == asking.asked.tolist()
-    assert sorted(dealt.answers[asking.asked, 0]) == list(range(20))
-    assert dealt.answers[asking.asked].tolist() != asking.answers[asking.asked].tolist()
-
-
 def test_at_most_so_many_rows_are_drawn():
     rows = np.arange(100, 200)
     drawn = draw_rows(rows, np.random.default_rng(0), limit=10)

@@ -221,17 +221,18 @@ def test_more_seeds_and_entries_extend_a_study(done, tmp_path):
 
 def test_a_search_chooses_by_validation_and_makes_its_run_once(tmp_path):
     watch = Watch()
-    searched = small(methods=["fedavg"], search={"lr": [1e-6, 0.3]})
+    searched = small(methods=["fedavg"], search={"lr": [1e-6, 0.3]}, search_seeds=[0])
     results = duotone.study(searched, tmp_path / "s", [watch]).results
-    assert len(watch.started) == 3, "two tries with the first seed, then the second seed"
+    assert len(watch.started) == 3, "two tries with the seed of the search, then the second seed"
     (entry,) = results["entries"]
     assert entry["chosen"] == {"lr": 0.3}
     assert entry["runs"] == ["fedavg/lr=0.3/seed0", "fedavg/lr=0.3/seed1"]
-    scores = [
-        validation_score(load_run(tmp_path / "s" / tried["run"]))[0] for tried in entry["search"]
-    ]
-    assert [tried["score"] for tried in entry["search"]] == scores
-    assert scores[1] > scores[0]
+    assert results["search_seeds"] == [0]
+    for tried in entry["search"]:
+        scores = [validation_score(load_run(tmp_path / "s" / run))[0] for run in tried["runs"]]
+        assert tried["scores"] == {"0": tried["score"]}
+        assert [tried["score"]] == scores
+    assert entry["search"][1]["score"] > entry["search"][0]["score"]
     assert [tried["chosen"] for tried in entry["search"]] == [False, True]
     assert "## Search" in (tmp_path / "s" / "study.md").read_text(encoding="utf-8")
     own = runs_below([tmp_path / "s"])
@@ -383,11 +384,13 @@ def test_a_study_is_kept_under_the_name_of_its_file(tmp_path):
 
 
 def test_every_combination_is_searched(tmp_path):
-    plan = plan_study(small(search={"lr": [0.1, 0.2], "method.momentum": [0.0, 0.9]}), tmp_path)
+    search = {"lr": [0.1, 0.2], "method.momentum": [0.0, 0.9]}
+    plan = plan_study(small(search=search, search_seeds=[7]), tmp_path)
     places = [plan.place(plan.entries[0], c, 0).parent.name for c in plan.entries[0].choices]
     assert places[:2] == ["lr=0.1,method.momentum=0.0", "lr=0.1,method.momentum=0.9"]
     assert len(places) == 4
-    assert plan.total == 2 * (4 + 1)
+    assert [choice.is_default for choice in plan.entries[0].choices] == [True, False, False, False]
+    assert plan.total == 2 * (4 + 2)
     rows = planned_runs(plan)
     assert len(rows) == plan.total
     assert [row["searched"] for row in rows[-2:]] == ["as chosen", "as chosen"]

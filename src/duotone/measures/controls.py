@@ -9,7 +9,9 @@ another name is as easy to recognise.
 
 **What learns it.** Linear probes are fitted anew for every deal. Of a network only the last layer
 is, as a linear probe on its last hidden layer; for answers of whole clients that of the network
-that names clients, which has not seen them. ``docs/statistics.md`` says how well this works.
+that names clients, which has not seen them. A network stops learning when validation samples say
+so; its stand-in is shrunk by several amounts, and the best of them counts, which is more than
+stopping can achieve. ``docs/statistics.md`` says how well this works.
 
 **What counts as read.** A probe reads something if it beats the *bar*: the 95 % point, over deals,
 of the largest standardised score of any question of the run. So at most about one run in twenty in
@@ -32,6 +34,8 @@ from duotone.types import Unit
 
 DEALS = 99
 """How often answers are dealt out anew."""
+STOPPED = (1.0, 0.3, 0.1, 0.03)
+"""How much of what a refitted last layer learnt may count, for it might have stopped earlier."""
 LEVEL = 0.95
 """Share of runs without anything to read of which nothing is said to be read."""
 
@@ -80,7 +84,11 @@ class Deals:
 
 
 def dealt_scores(
-    asking: Question, folds: Sequence[Fold], codes: Sequence[Array], deals: Deals
+    asking: Question,
+    folds: Sequence[Fold],
+    codes: Sequence[Array],
+    deals: Deals,
+    scales: Sequence[float] = (1.0,),
 ) -> NDArray[np.float64]:
     """Return what linear probes score on each deal, on the samples of all folds together.
 
@@ -89,6 +97,7 @@ def dealt_scores(
         folds: Who learns from which samples.
         codes: For each fold the code of every sample, which may be a hidden layer of its probe.
         deals: How answers are dealt.
+        scales: How much of what was learnt counts; the best of them is returned for each deal.
     """
     dealt = deals.answers(asking)
     truths: list[Array] = []
@@ -98,23 +107,22 @@ def dealt_scores(
         heads = LinearHeads.of(table[learnt])
         if not asking.is_categorical:
             truths.append(dealt[:, fold.test])
-            said.append(heads.numbers(table[fold.test], dealt[:, learnt]))
+            said.append(heads.numbers(table[fold.test], dealt[:, learnt], scales))
             continue
         count = int(asking.answers.max()) + 1
-        said.append(heads.classes(table[fold.test], dealt[:, learnt], count))
+        said.append(heads.classes(table[fold.test], dealt[:, learnt], count, scales))
         # As with true answers, nobody is asked for a class that was never shown.
         known = np.zeros((len(dealt), count + 1), bool)
         np.put_along_axis(known, dealt[:, learnt], True, axis=1)
         known[:, -1] = False
         asked = dealt[:, fold.test]
         truths.append(np.where(np.take_along_axis(known, asked, axis=1), asked, -1))
-    truth, answers = np.concatenate(truths, axis=1), np.concatenate(said, axis=1)
-    return np.array(
-        [
-            plain_score(Question(asking.name, own), each)
-            for own, each in zip(truth, answers, strict=True)
-        ]
-    )
+    truth = [Question(asking.name, own) for own in np.concatenate(truths, axis=1)]
+    scores = [
+        [plain_score(own, each) for own, each in zip(truth, scaled, strict=True)]
+        for scaled in np.concatenate(said, axis=2)
+    ]
+    return np.asarray(np.max(scores, axis=0))
 
 
 def control_scores(

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf_shrinkage
 
 from duotone.data.dataset import Array
 from duotone.measures.probe_networks import Scaling
@@ -35,41 +34,52 @@ class LinearHeads:
 
     @classmethod
     def of(cls, codes: Array) -> LinearHeads:
-        """Whiten codes by their covariance, and a little more of every direction if they are few.
+        """Whiten codes by their covariance, and a little more of every direction.
 
-        How much more is Ledoit and Wolf's choice. It only adds, so the covariance inside classes
-        stays positive whatever the classes are.
+        How much more is the typical variance times dimensions per sample: next to nothing where
+        samples are many. It only adds, so the covariance inside classes stays positive whatever
+        the classes are.
         """
         scaling = Scaling.of(codes)
         x = scaling.apply(codes).astype(np.float64)
-        share = min(float(ledoit_wolf_shrinkage(x, assume_centered=True)), 0.99)
         covariance = x.T @ x / len(x)
-        more = share / (1 - share) * np.trace(covariance) / len(covariance) + 1e-6
+        more = np.trace(covariance) / len(x) + 1e-6  # the mean variance, times width over samples
         values, directions = np.linalg.eigh(covariance + more * np.eye(len(covariance)))
         whitening = (directions / np.sqrt(values)).astype(np.float32)
         return cls(scaling, whitening, (x @ whitening).astype(np.float32))
 
-    def classes(self, table: Array, answers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    def classes(
+        self,
+        table: Array,
+        answers: NDArray[np.int64],
+        count: int,
+        scales: Sequence[float] = (1.0,),
+    ) -> NDArray[np.int64]:
         """Learn sets of answers and answer for other samples.
 
         Args:
             table: Codes of the samples asked about.
             answers: Classes from 0 of the training samples ``(sets, rows)``, -1 for none.
             count: How many classes there are.
+            scales: How much of what was learnt counts beside how frequent classes are.
 
         Returns:
-            Classes ``(sets, rows of the table)``.
+            Classes ``(scales, sets, rows of the table)``.
         """
         asked = self._whitened(table)
         step = max(1, _AT_ONCE // (count * max(len(asked), len(self._codes))))
         found = [
-            self._classes(asked, answers[start : start + step], count)
+            self._classes(asked, answers[start : start + step], count, scales)
             for start in range(0, len(answers), step)
         ]
-        return np.concatenate(found)
+        return np.concatenate(found, axis=1)
 
     def _classes(
-        self, asked: NDArray[np.float32], answers: NDArray[np.int64], count: int
+        self,
+        asked: NDArray[np.float32],
+        answers: NDArray[np.int64],
+        count: int,
+        scales: Sequence[float],
     ) -> NDArray[np.int64]:
         is_of = (answers[:, np.newaxis] == np.arange(count)[:, np.newaxis]).astype(np.float32)
         sizes = is_of.sum(axis=2).astype(np.float64)  # (sets, classes)
@@ -83,13 +93,21 @@ class LinearHeads:
         weights = means.transpose(0, 2, 1) @ mixing.astype(np.float32)  # (sets, width, classes)
         lengths = np.einsum("sij,sji->si", products, mixing)
         with np.errstate(divide="ignore"):  # a class that nobody has is never the answer
-            offsets = np.log(shares) - lengths / 2
-        scores = asked @ weights.transpose(1, 0, 2).reshape(asked.shape[1], -1)
-        scores = scores.reshape(len(asked), len(answers), count) + offsets.astype(np.float32)
-        return np.asarray(scores.argmax(axis=2).T, np.int64)
+            frequent = np.log(shares).astype(np.float32)
+        learnt = asked @ weights.transpose(1, 0, 2).reshape(asked.shape[1], -1)
+        learnt = learnt.reshape(len(asked), len(answers), count) - (lengths / 2).astype(np.float32)
+        said = [(scale * learnt + frequent).argmax(axis=2).T for scale in scales]
+        return np.stack(said).astype(np.int64)
 
-    def numbers(self, table: Array, answers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Learn sets of numbers ``(sets, rows, values)`` by ridge regression; NaN for none."""
+    def numbers(
+        self, table: Array, answers: NDArray[np.float64], scales: Sequence[float] = (1.0,)
+    ) -> NDArray[np.float64]:
+        """Learn sets of numbers ``(sets, rows, values)`` by ridge regression; NaN for none.
+
+        Returns:
+            Numbers ``(scales, sets, rows of the table, values)``: of a scale, the mean and so much
+            of the distance from it that was learnt.
+        """
         asked = self._whitened(table)
         is_asked = ~np.isnan(answers).any(axis=2, keepdims=True)
         counts = np.maximum(is_asked.sum(axis=1, keepdims=True), 1)
@@ -97,7 +115,8 @@ class LinearHeads:
         means = known.sum(axis=1, keepdims=True) / counts
         centred = np.where(is_asked, known - means, 0)
         weights = np.einsum("nw,snv->swv", self._codes, centred, optimize=True) / counts
-        return np.asarray(np.einsum("mw,swv->smv", asked, weights, optimize=True) + means)
+        learnt = np.einsum("mw,swv->smv", asked, weights, optimize=True)
+        return np.stack([scale * learnt + means for scale in scales])
 
     def _whitened(self, table: Array) -> NDArray[np.float32]:
         return np.asarray(self._scaling.apply(table) @ self._whitening)
@@ -116,7 +135,7 @@ def train_linear(codes: Array, questions: Sequence[Question], table: Array) -> l
         heads = LinearHeads.of(codes[asking.asked])
         given = asking.answers[asking.asked][np.newaxis]
         if asking.is_categorical:
-            said.append(heads.classes(table, given, int(given.max()) + 1)[0])
+            said.append(heads.classes(table, given, int(given.max()) + 1)[0, 0])
         else:
-            said.append(heads.numbers(table, given)[0])
+            said.append(heads.numbers(table, given)[0, 0])
     return said

@@ -59,13 +59,6 @@ class Question:
         answers[~rows] = -1 if self.is_categorical else np.nan
         return replace(self, answers=answers)
 
-    def permuted(self, rng: np.random.Generator) -> Question:
-        """Return the question with its answers dealt out at random among the samples asked."""
-        rows = np.flatnonzero(self.asked)
-        answers = self.answers.copy()
-        answers[rows] = answers[rng.permutation(rows)]
-        return replace(self, answers=answers)
-
     def about_known(self, training: Question) -> Question:
         """Return the question about samples whose class the training samples have."""
         if not self.is_categorical:

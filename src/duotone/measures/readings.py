@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from duotone.data.dataset import Array
 from duotone.federation.method import Part
 from duotone.measures.codes import CodeTable, code_table, is_code
-from duotone.measures.controls import Deals, control_scores, dealt_scores
+from duotone.measures.controls import STOPPED, Deals, control_scores, dealt_scores
 from duotone.measures.folds import Fold
 from duotone.measures.linear_heads import train_linear
 from duotone.measures.measure import Scene
@@ -133,7 +133,7 @@ class _Reader:
             reader = self._names.index("client") if deals.is_of_clients(asking) else place
             own = [layers[reader] for layers in hidden]
             key = Key("probe", asking.name, part=self._part)
-            found[key] = dealt_scores(asking, self._folds, own, deals)
+            found[key] = dealt_scores(asking, self._folds, own, deals, STOPPED)
             plain = [self._codes] * len(self._folds)
             found[key.beside("linear")] = dealt_scores(asking, self._folds, plain, deals)
         return found

@@ -225,8 +225,22 @@ def search_table(results: Mapping[str, Any]) -> PlainTable | None:
         "Search",
         ("entry", "values", f">members validation {metric}{unit}", ""),
         rows,
-        f"Every combination is tried with seed {results['seeds'][0]}; the best on validation "
-        "samples at the last round is chosen. Test samples have no part in it.",
+        _search_rule(results),
+    )
+
+
+def _search_rule(results: Mapping[str, Any]) -> str:
+    seeds = results.get("search_seeds")
+    if seeds is None:  # studies of earlier versions
+        return (
+            f"Every combination is tried with seed {results['seeds'][0]}; the best on validation "
+            "samples at the last round is chosen. Test samples have no part in it."
+        )
+    named = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    return (
+        f"Every combination is tried with {named}. An entry keeps the values that it has without a "
+        "search unless others are better with every seed, on validation samples at the last round. "
+        "Test samples have no part in it."
     )
 
 

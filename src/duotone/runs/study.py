@@ -25,6 +25,7 @@ from duotone.runs.result_tables import choice_text
 from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import Choice, StudyEntry, StudyPlan, plan_study
 from duotone.runs.study_results import Record, read_results, write_results
+from duotone.runs.study_search import choose
 from duotone.types import ROLES
 
 
@@ -142,48 +143,46 @@ class _Execution:
         self._records = {entry.name: Record() for entry in plan.entries}
 
     def make(self, entry: StudyEntry, seed: int) -> None:
-        """Make an entry's run with a seed; with the first one, search."""
+        """Make an entry's run with a seed; before the first one, search."""
         record = self._records[entry.name]
         is_search = bool(entry.choices[0].searched)
-        if seed == self._plan.config.seeds[0] and is_search:
-            self._search(entry, record, seed)
-            return
         if not is_search:
             record.chosen = entry.choices[0]
+        elif seed == self._plan.config.seeds[0]:
+            self._search(entry, record)
+        was_tried = is_search and seed in self._plan.config.searched_with
         if record.chosen is None:
-            record.done += 1
-            record.failed[seed] = "nothing could be chosen: every run of the search failed."
-            write_results(self._plan, self._records)
-            return
-        found = self._carry_out(entry, record.chosen, seed)
-        if isinstance(found, Run):
-            record.runs.append(found)
+            record.done += not was_tried
+            record.failed[seed] = "; ".join(dict.fromkeys(record.errors.values()))
+        elif was_tried:
+            record.runs.append(Run(self._plan.place(entry, record.chosen, seed)))
         else:
-            record.failed[seed] = found
+            found = self._carry_out(entry, record.chosen, seed)
+            if isinstance(found, Run):
+                record.runs.append(found)
+            else:
+                record.failed[seed] = found
         write_results(self._plan, self._records)
 
-    def _search(self, entry: StudyEntry, record: Record, seed: int) -> None:
-        """Try every choice; the best on validation samples is the entry's own run."""
-        runs: dict[int, Run] = {}
+    def _search(self, entry: StudyEntry, record: Record) -> None:
+        """Try every choice with every seed of the search; validation samples choose."""
+        direction: Direction = "higher"
         for place, choice in enumerate(entry.choices):
-            found = self._carry_out(entry, choice, seed)
-            if isinstance(found, str):
-                record.errors[place] = found
-                continue
-            try:
-                record.scores[place], direction = validation_score(found)
-            except TrainingError as error:
-                record.errors[place] = str(error)
-                continue
-            runs[place] = found
-        if runs:
-            sign = 1 if direction == "higher" else -1
-            best = max(runs, key=lambda place: (sign * record.scores[place], -place))
-            record.chosen = entry.choices[best]
-            record.runs.append(runs[best])
-        else:
-            record.failed[seed] = "; ".join(dict.fromkeys(record.errors.values()))
-        write_results(self._plan, self._records)
+            for seed in self._plan.config.searched_with:
+                found = self._carry_out(entry, choice, seed)
+                try:
+                    if isinstance(found, str):
+                        raise TrainingError(found)
+                    score, direction = validation_score(found)
+                except TrainingError as error:
+                    record.errors[place] = str(error)
+                else:
+                    record.scores.setdefault(place, {})[seed] = score
+        able = {place: own for place, own in record.scores.items() if place not in record.errors}
+        if able:
+            defaults = [place for place in able if entry.choices[place].is_default]
+            place = choose(able, defaults[0] if defaults else None, direction)
+            record.chosen = entry.choices[place]
 
     def _carry_out(self, entry: StudyEntry, choice: Choice, seed: int) -> Run | str:
         """Bring one run to its end; return it, or why it failed."""
@@ -231,7 +230,7 @@ class _Execution:
         for entry in self._plan.entries:
             record = self._records[entry.name]
             own = record.seconds or known or [0.0]
-            runs = len(entry.choices) + len(self._plan.config.seeds) - 1 - record.done
+            runs = self._plan.runs_of(entry) - record.done
             left += runs * sum(own) / len(own)
         return left
 
@@ -257,13 +256,22 @@ def planned_runs(plan: StudyPlan) -> list[dict[str, Any]]:
 
     for seed in plan.config.seeds:
         for entry in plan.entries:
-            places = [(choice, plan.place(entry, choice, seed)) for choice in entry.choices]
-            if seed != plan.config.seeds[0] and entry.choices[0].searched:
-                places = [(choice, path) for choice, path in places if path.exists()]
-                if not places:
+            is_search = bool(entry.choices[0].searched)
+            own = [seed]
+            if is_search:
+                is_first = seed == plan.config.seeds[0]
+                own = plan.config.searched_with if is_first else []
+            for choice in entry.choices:
+                for tried in own:
+                    path = plan.place(entry, choice, tried)
+                    add(entry, tried, choice_text(choice.searched), path)
+            if is_search and seed not in plan.config.searched_with:
+                paths = [plan.place(entry, choice, seed) for choice in entry.choices]
+                begun = [(c, p) for c, p in zip(entry.choices, paths, strict=True) if p.exists()]
+                for choice, path in begun:
+                    add(entry, seed, choice_text(choice.searched), path)
+                if not begun:
                     add(entry, seed, "as chosen", None)
-            for choice, path in places:
-                add(entry, seed, choice_text(choice.searched), path)
     return rows
 
 

@@ -34,7 +34,14 @@ class StudyConfig(Settings):
     entries: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Further entries by name: the settings in which they differ from the shared ones."""
     search: dict[str, Any] = Field(default_factory=dict)
-    """Values to try for every entry, as with --set: the best on validation samples is used."""
+    """Values to try for every entry, as with --set; validation samples choose."""
+    search_seeds: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
+    """The seeds to search with; by default the first two of the study."""
+
+    @property
+    def searched_with(self) -> list[int]:
+        """The seeds that a search tries everything with."""
+        return self.search_seeds or self.seeds[:2]
 
 
 def mistakes(config: StudyConfig) -> list[str]:
@@ -47,7 +54,11 @@ def _entry_mistakes(config: StudyConfig) -> Iterator[str]:
     names = [*config.methods, *config.entries]
     if not names:
         yield "The study has no entries: name methods = […], or add tables [entries.NAME]."
-    for what, given in (("entry", names), ("seed", list(map(str, config.seeds)))):
+    for what, given in (
+        ("entry", names),
+        ("seed", list(map(str, config.seeds))),
+        ("search seed", list(map(str, config.search_seeds))),
+    ):
         twice = dict.fromkeys(item for item in given if given.count(item) > 1)
         if twice:
             yield f"The study has the {what} {', '.join(twice)} more than once; leave one."

@@ -56,11 +56,13 @@ class Choice:
         searched: The values; empty where nothing is searched.
         values: All settings given, without the seed.
         config: All settings resolved, with the study's first seed.
+        is_default: Whether these are the values that the entry has without a search.
     """
 
     searched: Mapping[str, Any]
     values: Mapping[str, Any]
     config: RunConfig
+    is_default: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class StudyEntry:
     Attributes:
         name: What tables call it.
         slug: The name of its folder.
-        choices: What is tried with the first seed; a single one where nothing is searched.
+        choices: What is tried; a single one where nothing is searched.
     """
 
     name: str
@@ -107,7 +109,15 @@ class StudyPlan:
     @property
     def total(self) -> int:
         """How many runs the study has, searching included."""
-        return sum(len(entry.choices) + len(self.config.seeds) - 1 for entry in self.entries)
+        return sum(map(self.runs_of, self.entries))
+
+    def runs_of(self, entry: StudyEntry) -> int:
+        """Return how many runs an entry has, searching included."""
+        if not entry.choices[0].searched:
+            return len(self.config.seeds)
+        searched_with = self.config.searched_with
+        others = [seed for seed in self.config.seeds if seed not in searched_with]
+        return len(entry.choices) * len(searched_with) + len(others)
 
 
 def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) -> StudyPlan:
@@ -151,7 +161,8 @@ def _planned_entries(config: StudyConfig, datasets: dict[str, Dataset]) -> tuple
     entries: list[StudyEntry] = []
     for name, own in given.items():
         choices: list[Choice] = []
-        for searched in _combinations(config.search):
+        default: RunConfig | None = None
+        for searched in [*([{}] if config.search else []), *_combinations(config.search)]:
             values = merged(with_tables(config.settings), _tables_given(own))
             for key, value in searched.items():
                 values = merged(values, placed(key, value))
@@ -161,7 +172,10 @@ def _planned_entries(config: StudyConfig, datasets: dict[str, Dataset]) -> tuple
                 for line in map(str, error.args):
                     problems.setdefault(line, []).append(name)
             else:
-                choices.append(Choice(searched, values, plan.config))
+                default = default or plan.config
+                if searched or not config.search:
+                    is_default = plan.config == default
+                    choices.append(Choice(searched, values, plan.config, is_default))
         entries.append(StudyEntry(name, slug(name), tuple(choices)))
     if problems:
         raise ConfigError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class Record:
     """What is known of an entry so far.
 
     Attributes:
-        scores: Validation scores of what was tried, by its place among the choices.
+        scores: Validation scores of what was tried, by its place among the choices and by seed.
         errors: Why a try failed, likewise.
         chosen: What the entry's own runs are made with.
         runs: The entry's own runs.
@@ -32,7 +33,7 @@ class Record:
         done: How many of its runs are over.
     """
 
-    scores: dict[int, float] = field(default_factory=dict)
+    scores: dict[int, dict[int, float]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     chosen: Choice | None = None
     runs: list[Run] = field(default_factory=list)
@@ -125,6 +126,7 @@ def study_results(plan: StudyPlan, records: Mapping[str, Record]) -> dict[str, A
         "title": plan.config.title,
         "complete": sum(record.done for record in records.values()) == plan.total,
         "seeds": plan.config.seeds,
+        **({"search_seeds": plan.config.searched_with} if plan.config.search else {}),
         "settings": {name: v for name, v in identities[0].items() if name not in differ},
         **pooled,
     }
@@ -137,10 +139,14 @@ def _entry_facts(plan: StudyPlan, entry: StudyEntry, record: Record) -> dict[str
     searched = [
         {
             "values": dict(choice.searched),
-            "score": record.scores.get(place),
+            "score": None if place in record.errors else _mean(record.scores[place].values()),
+            "scores": {str(seed): score for seed, score in record.scores.get(place, {}).items()},
             "error": record.errors.get(place),
+            "default": choice.is_default,
             "chosen": choice is record.chosen,
-            "run": relative(plan.place(entry, choice, plan.config.seeds[0])),
+            "runs": [
+                relative(plan.place(entry, choice, seed)) for seed in plan.config.searched_with
+            ],
         }
         for place, choice in enumerate(entry.choices)
         if choice.searched and (place in record.scores or place in record.errors)
@@ -151,6 +157,10 @@ def _entry_facts(plan: StudyPlan, entry: StudyEntry, record: Record) -> dict[str
         "runs": [relative(run.path) for run in record.runs],
         "failed": {str(seed): error for seed, error in record.failed.items()},
     }
+
+
+def _mean(values: Collection[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def study_markdown(results: Mapping[str, Any]) -> str:
