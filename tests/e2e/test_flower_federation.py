@@ -282,32 +282,6 @@ def test_a_node_that_comes_later_joins_the_finished_run(hospitals):
     settings.write_text(settings.read_text().replace('    "east",\n', ""))
 
 
-def test_data_of_another_form_are_refused_on_both_sides(hospitals):
-    place = hospitals.place
-    hospitals.processes.pop("west").terminate()
-    good = (place / "data" / "west.npz").read_bytes()
-    arrays = dict(np.load(place / "data" / "west.npz"))
-    smaller = {k: v[:, :6, :6] if k[0] == "x" else v for k, v in arrays.items()}
-    np.savez(place / "data" / "west.npz", **smaller)
-    hospitals.start_again("west")
-    hospitals.wait_until_online()
-    done = duotone(
-        *("flower", "submit", EXAMPLE / "fedbn.toml", "--folder", "hospitals"),
-        *("--out", "runs/forms"),
-        cwd=place,
-        check=False,
-    )
-    assert done.returncode == 1
-    said = "all clients must have the same form"
-    assert said in " ".join(done.stderr.split())
-    for name in HOSPITALS:
-        assert said in one_line(hospitals, name)
-    hospitals.processes.pop("west").terminate()
-    (place / "data" / "west.npz").write_bytes(good)
-    hospitals.start_again("west")
-    hospitals.wait_until_online()
-
-
 def wait_for_round(run, number, seconds=400):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
