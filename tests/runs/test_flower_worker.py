@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -107,3 +109,30 @@ def test_a_worker_outlives_somebody_who_hangs_up(worker):
 def test_the_process_of_a_message_loads_no_torch():
     code = "import sys, duotone.messenger; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from duotone.runs.flower_folder import Federation
+from duotone.runs.flower_processes import child_of
+
+sleeping = [sys.executable, "-c", "import time; time.sleep(100)"]
+with child_of(sleeping, Federation(Path(), "localhost:1", ()), print) as child:
+    print(child.pid, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own way, of Linux alone")
+def test_a_node_does_not_outlive_its_worker_that_was_killed():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    with parent.stdout:
+        child = Path(f"/proc/{int(parent.stdout.readline())}")
+        assert child.exists()
+        parent.kill()
+        parent.wait()
+    until = time.monotonic() + 20
+    while child.exists() and child.joinpath("stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.1)
