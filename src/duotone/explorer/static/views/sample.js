@@ -90,7 +90,7 @@ function steps(found, state, sample) {
     "p",
     { class: "turn" },
     step("←", sample - 1),
-    ` test sample ${sample} of ${found.samples}${found.owner === found.client ? "" : ` of client ${found.owner}`} `,
+    ` test sample ${sample} (0 to ${found.samples - 1})${found.owner === found.client ? "" : ` of client ${found.owner}`} `,
     step("→", sample + 1),
   );
 }
@@ -156,6 +156,9 @@ export async function show({ place, facts, state, server, signal, seen }) {
   const found = await server.ask("sample", question);
   facts.counts = { ...facts.counts, [found.owner]: found.samples ?? Infinity };
   const keepNames = found.label === null ? [] : [found.label];
+  const canMove = facts.can.draw === "codes" || facts.can.exchange || facts.can.shares;
+  const { run, of, upload } = state;
+  const inks = address({ view: "inks", run, client: client.name, sample, of, upload });
   place.append(
     el(
       "div",
@@ -167,24 +170,7 @@ export async function show({ place, facts, state, server, signal, seen }) {
         el("h3", {}, `Client ${client.name} says ${found.here.answer}`),
         found.label === null ? null : el("p", { class: "small" }, `The true label is ${found.label}.`),
         answerBars(found.here, facts.class_names, { keep: keepNames }),
-        el(
-          "p",
-          {},
-          el(
-            "a",
-            {
-              href: address({
-                view: "inks",
-                run: state.run,
-                client: client.name,
-                sample,
-                of: state.of,
-                upload: state.upload,
-              }),
-            },
-            "Move its codes →",
-          ),
-        ),
+        canMove ? el("p", {}, el("a", { href: inks }, "Move its codes →")) : null,
       ),
       el("div", {}, el("h3", {}, "Who would say what"), strip(found, state)),
     ),
