@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from duotone.federation.settings import MethodSettings
     from duotone.methods import METHODS
     from duotone.networks import MODELS
+    from duotone.networks.pretrained import pretrained
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
     from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
@@ -143,6 +144,7 @@ _WHERE = {
     "load_dataset": "duotone.data:load_dataset",
     "load_run": "duotone.runs:load_run",
     "methods": "duotone.methods",
+    "pretrained": "duotone.networks.pretrained:pretrained",
     "restyle": "duotone.runs.restyle:restyle",
     "resume": "duotone.runs:resume",
     "run": "duotone.runs:run",
@@ -215,6 +217,7 @@ __all__ = [
     "load_dataset",
     "load_run",
     "methods",
+    "pretrained",
     "restyle",
     "resume",
     "run",

@@ -59,6 +59,7 @@ def test_members_drop_out_as_often_as_asked_and_by_round_and_name():
     share = sum(map(len, absent)) / (300 * len(names))
     assert 0.26 < share < 0.34
     assert absent[4] == system.absent(names, 5)
+    assert any(0 < len(one) < len(names) for one in absent)
     # Who else is drawn has no part in it.
     alone = [system.absent(names[2:3], number) for number in range(1, 301)]
     assert [names[2] in one for one in absent] == [names[2] in one for one in alone]

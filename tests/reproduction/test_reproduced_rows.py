@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -51,11 +53,18 @@ def small_study(monkeypatch):
         monkeypatch.setattr(module, "study_values", lambda name: SMALL)
 
 
-@pytest.fixture
-def finished(tmp_path):
-    out = tmp_path / "thesis-6-mnist"
-    execute_study(plan_row(row_of("thesis-table-6.1"), out, scale=0.2))
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    out = tmp_path_factory.mktemp("rows") / "thesis-6-mnist"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reproduce, "study_values", lambda name: SMALL)
+        execute_study(plan_row(row_of("thesis-table-6.1"), out, scale=0.2))
     return out
+
+
+@pytest.fixture
+def finished(trained_once, tmp_path):
+    return Path(shutil.copytree(trained_once, tmp_path / "thesis-6-mnist"))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -137,7 +137,7 @@ def _show_scores(summary: Mapping[str, Any]) -> None:
     apart = {*points.values(), *(f"{name}.selected" for name in found)}
     columns = (
         "score",
-        f">last round ({summary['rounds']})",
+        f">round {summary['rounds']}" if is_narrow() else f">last round ({summary['rounds']})",
         f">selected round ({summary['selected_round'] or '–'})",
         "in",
         ">clients",

@@ -34,13 +34,18 @@ def is_narrow() -> bool:
 
 
 def value_text(scores: Mapping[str, Any], name: str, *, spread: bool = True) -> str:
-    """Return a score of a summary as "91.2 ± 3.4" (in percent if it is a share)."""
+    """Return a score of a summary as "91.2 ± 3.4" (in percent if it is a share).
+
+    Where there is little room, three decimals do, and a spread of nothing is left out.
+    """
     if name not in scores:
         return "–"
     score = scores[name]
-    scale, digits = (100, 1) if score.get("unit") == "share" else (1, 4)
+    narrow = is_narrow()
+    scale, digits = (100, 1) if score.get("unit") == "share" else (1, 3 if narrow else 4)
     text = f"{score['value'] * scale:.{digits}f}"
-    return f"{text} ± {score['std'] * scale:.{digits}f}" if spread and score["n"] > 1 else text
+    spread = spread and score["n"] > 1 and not (narrow and score["std"] == 0)
+    return f"{text} ± {score['std'] * scale:.{digits}f}" if spread else text
 
 
 def results_table(summaries: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
