@@ -25,7 +25,7 @@ from duotone.measures.readings import read_codes
 from duotone.measures.score import Key, Score
 
 WIDTH = 8
-TABLES = 200
+TABLES = 80
 
 
 def table(

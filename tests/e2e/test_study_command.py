@@ -79,7 +79,7 @@ def test_compare_leaves_out_what_lost_the_search(cli, folder, file):
     compared = json.loads(cli("compare", "s", "--json").stdout)
     assert compared["entries"][1]["scores"] == results["entries"][1]["scores"]
     assert len(compared["entries"]) == 2
-    assert len(list(folder.glob("s/*/*/seed*/run.json"))) == 6
+    assert len(list(folder.glob("s/*/*/seed*/run.json"))) == 8
 
 
 def test_a_dry_run_lists_the_runs_and_trains_nothing(cli, folder, file):

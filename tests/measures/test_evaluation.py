@@ -217,10 +217,10 @@ def test_latents_have_one_row_per_sample_with_its_owner(population, trained):
     method, states, serving = trained
     scene = make_scene(method, population, serving, states=states, latents=5)
     arrays = collect_latents(scene)
-    assert arrays["shared"].shape == (4 * 2 * 5, 128)
-    assert arrays["local"].shape == (40, 0)
-    assert all(len(values) == 40 for values in arrays.values())
-    row = 7  # the third test sample of client c0
+    assert arrays["shared"].shape == (4 * 3 * 5, 128)
+    assert arrays["local"].shape == (60, 0)
+    assert all(len(values) == 60 for values in arrays.values())
+    row = 12  # the third test sample of client c0
     assert (arrays["client"][row], arrays["split"][row]) == ("c0", "test")
     index = arrays["index"][row]
     assert index == population.partition["c0"].test[2]

@@ -65,7 +65,7 @@ def test_scores_of_codes_have_units():
         "group": np.where(np.isin(client, ["a", "b"]), "x", "y"),
         "label": np.arange(rows) // 4 % 3,
         "kind": np.full(rows, "member"),
-        "split": np.where(np.arange(rows) < 160, "train", "test"),
+        "split": np.where(np.arange(rows) < 40, "train", "test"),
         "factor_shade": rng.normal(size=rows),
     }
     units = {

@@ -161,7 +161,7 @@ def test_probes_of_the_two_parts_wear_the_two_inks_beside_their_references():
     np.testing.assert_allclose(shared.error_x.arrayminus, [0.1])
     assert by_name["local part, linear"].marker.color == PART["local"]
     assert list(by_name["chance"].y) == [0, 1]
-    assert {"permuted labels", "untrained network"} <= set(by_name)
+    assert {"dealt at random", "untrained network"} <= set(by_name)
 
 
 def map_points(label: list) -> pl.DataFrame:

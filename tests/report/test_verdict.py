@@ -73,7 +73,11 @@ def test_what_the_shared_part_reveals_stands_beside_all_its_references():
     assert "from codes as they are drawn with 65.0 %" in said
     for number in ("80.0 % [78.0, 82.0]", "linear one with 70.0 %", "chance 50.0 %"):
         assert number in said
-    for number in ("label alone 55.0 %", "permuted labels 50.0 %", "untrained network 60.0 %"):
+    for number in (
+        "label alone 55.0 %",
+        "answers dealt at random 50.0 %",
+        "untrained network 60.0 %",
+    ):
         assert number in said
     assert "training added to it" in said
 
@@ -102,6 +106,32 @@ def test_what_only_the_linear_probe_reads_counts_as_a_leak():
     scores = probe("client", "shared", 0.5, 0.5, 0.5)
     scores[CLIENT.beside("linear")] = made_score(0.9, low=0.88, high=0.92)
     assert "training added to it" in leak_words(scores, CLIENT)
+
+
+def test_a_reading_below_its_bar_is_no_leak():
+    scores = probe("client", "shared", 0.8, 0.5, 0.6)
+    for bar, is_leak in ((0.79, True), (0.8, False)):
+        bars = {CLIENT.beside(name): made_score(bar) for name in ("bar", "linear.bar")}
+        found = leak_words({**scores, **bars}, CLIENT)
+        assert ("no more than guessing" not in found) == is_leak
+
+
+def test_a_run_of_an_earlier_version_is_judged_by_its_single_control():
+    scores = probe("client", "shared", 0.55, 0.5, 0.5)
+    old = {key: score for key, score in scores.items() if "bar" not in key.variant}
+    assert "no more than guessing" not in leak_words(old, CLIENT)
+    old[CLIENT.beside("control")] = made_score(0.54, low=0.5, high=0.58)
+    assert "no more than guessing" in leak_words(old, CLIENT)
+
+
+def test_a_group_that_any_grouping_of_clients_equals_is_not_said_to_be_read():
+    scores = probe("client", "local", 0.9, 0.25, 0.3) | probe("group", "local", 0.95, 0.5, 0.6)
+    key = Key("probe", "group", part="local")
+    for word in ("control", "control95", "bar", "linear.bar"):
+        scores[key.beside(word)] = made_score(0.96)
+    (_, local) = Probes().section(record_of(scores)).sentences
+    assert "reads client with 90.0 %" in local.text
+    assert "group only as far as any grouping of these clients" in local.text
 
 
 def test_nothing_is_above_something_it_overlaps():

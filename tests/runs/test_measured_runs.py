@@ -149,7 +149,8 @@ def test_the_control_is_a_fedavg_of_five_rounds_or_of_as_many_as_the_run_has(rou
     *_, last = federate(fedavg, population, rounds=expected, sampled=4, seed=3)
     assert last.info.round == expected
     model = fedavg.load(last.server.shared, population.info).eval()
-    x = torch.cat([population.data(c, split).x[:5] for c in clients for split in ("train", "test")])
+    splits = ("train", "val", "test")
+    x = torch.cat([population.data(c, split).x[:5] for c in clients for split in splits])
     features = fedavg.features(model, x).detach().numpy()
     np.testing.assert_allclose(latents["fedavg"], features, atol=1e-5)
 

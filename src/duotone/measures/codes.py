@@ -201,6 +201,8 @@ class EncodeJob:
         }.items():
             model = method.load(params, self.serving.info.data).eval()
             for split in self.splits:
+                if len(data[split].x) == 0:  # without validation samples there are no codes of them
+                    continue
                 codes = _codes(method, model, data[split])
                 for part, values in codes.items():
                     if not name or part in ("shared", "local"):  # of others the means suffice
