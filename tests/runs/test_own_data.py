@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import torch
+from report_pages import figures_of
 from torch.utils.data import TensorDataset
 
 import duotone
@@ -66,10 +66,8 @@ def test_a_csv_file_becomes_a_run_that_knows_its_classes_and_its_features(finish
 
 def test_the_report_calls_classes_by_their_names(finished, tmp_path):
     page = finished.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    (figure,) = re.findall(
-        r'id="partition".*?<script type="application/json">(.*?)</script>', page, re.S
-    )
-    assert json.loads(figure)["layout"]["xaxis"]["ticktext"] == ["no", "yes"]
+    figure = figures_of(page[page.index('id="partition"') :])[0]
+    assert figure["layout"]["xaxis"]["ticktext"] == ["no", "yes"]
 
 
 def test_new_rows_are_prepared_as_in_training(finished):

@@ -1,7 +1,7 @@
 """A report as data, and the one file it becomes.
 
 The page carries everything it needs, Plotly's JavaScript included, and forbids itself to fetch
-anything. Plotly is packed, which makes the page less than half as large.
+anything. Plotly and the figures are packed, which makes the page less than half as large.
 """
 
 from __future__ import annotations
@@ -51,12 +51,17 @@ class Page:
         return 100 * shared / max(1, shared + local)
 
 
+def packed(text: str) -> Markup:
+    """Return a text compressed and written in signs that a page may hold."""
+    content = gzip.compress(text.encode(), 9, mtime=0)
+    # "<" would begin a tag; the slash is not among the 85 signs.
+    return Markup(base64.b85encode(content).decode().replace("<", "/"))
+
+
 @lru_cache(maxsize=1)
 def packed_plotly() -> Markup:
-    """Return Plotly's JavaScript, compressed and written in signs that a page may hold."""
-    packed = gzip.compress(get_plotlyjs().encode(), 9, mtime=0)
-    # "<" would begin a tag; the slash is not among the 85 signs.
-    return Markup(base64.b85encode(packed).decode().replace("<", "/"))
+    """Return Plotly's JavaScript, packed."""
+    return packed(get_plotlyjs())
 
 
 def render(page: Page) -> str:
@@ -69,6 +74,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["packed"] = packed
     style, script = ((place / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment.get_template("page.html.j2").render(
         page=page, style=Markup(style), script=Markup(script), plotly=packed_plotly()

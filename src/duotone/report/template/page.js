@@ -39,12 +39,11 @@
     toImageButtonOptions: { format: "svg" },
   };
 
-  function draw(plot) {
-    if (!window.Plotly || plot.hidden || plot.dataset.drawn) return;
-    plot.dataset.drawn = "yes";
+  async function draw(plot) {
     const source = plot.querySelector("script");
-    const figure = JSON.parse(source.textContent);
+    if (!window.Plotly || plot.hidden || !source) return;
     source.remove();
+    const figure = JSON.parse(await unpack(source.textContent));
     for (const [path, value] of Object.entries(themed(figure.layout))) {
       const keys = path.split(".");
       const last = keys.pop();
@@ -52,7 +51,8 @@
       for (const key of keys) table = table[key] ??= {};
       table[last] = value;
     }
-    Plotly.newPlot(plot, figure.data, figure.layout, settings);
+    await Plotly.newPlot(plot, figure.data, figure.layout, settings);
+    plot.dataset.drawn = "yes";
   }
 
   function paint() {
@@ -77,8 +77,8 @@
       for (const plot of panel.querySelectorAll(".plot")) {
         const choices = JSON.parse(plot.dataset.choices);
         plot.hidden = !wanted.every((word) => choices.includes(word));
+        if (plot.dataset.drawn && !plot.hidden) Plotly.Plots.resize(plot);
         draw(plot);
-        if (window.Plotly && !plot.hidden) Plotly.Plots.resize(plot);
       }
     });
   }
@@ -92,7 +92,7 @@
   addEventListener("beforeprint", () => { onScreen = chosen; choose("light"); });
   addEventListener("afterprint", () => choose(onScreen));
 
-  // Plotly is packed: gzip, written in the 85 signs of Python's b85encode ("/" stands for "<").
+  // Plotly and figures are packed: gzip, written in the 85 signs of Python's b85encode ("/" stands for "<").
   async function unpack(source) {
     const signs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;/=>?@^_`{|}~";
     const value = new Uint8Array(128);
@@ -117,7 +117,7 @@
     const script = document.createElement("script");
     script.textContent = await unpack(document.getElementById("plotly").textContent);
     document.body.append(script);
-    for (const plot of document.querySelectorAll(".plot")) draw(plot);
+    await Promise.all([...document.querySelectorAll(".plot")].map(draw));
     paint();
     root.dataset.ready = "yes";
   }
