@@ -44,8 +44,7 @@ SHARE = 0.2
 TRAINING = {"lr": 0.1, "momentum": 0.9, "batch_size": 32}
 EPOCHS = {"digits": 4, "domains": 3, "methods": 4}
 COMMON: dict[str, Any] = {
-    "latents": 0,
-    "curve": [],
+    "measure": "none",
     "evaluate_every": 1000,
     "backend": "serial",
 }
