@@ -152,6 +152,7 @@ def test_a_leak_is_caught_that_a_linear_probe_misses(found):
     assert scores[f"{name}.control"].value < 0.15
 
 
+@pytest.mark.slow
 def test_the_oracle_of_the_planted_table_is_told_from_its_mixture():
     scores = separation_scores(latents("planted-table", oracle), data_name="planted-table", seed=0)
     for factor in ("shared0", "shared1", "shared2"):
