@@ -116,7 +116,7 @@ def seen(run: duotone.Run) -> dict[str, float] | None:
 # Drags the map a little in every frame, and notes when the next one comes.
 _PAN = """
 const [count, done] = arguments;
-const canvas = [...document.querySelectorAll(".two-maps canvas")].at(-1);
+const canvas = [...document.querySelectorAll(".two-maps canvas, .one-map canvas")].at(-1);
 const box = canvas.getBoundingClientRect();
 const send = (name, x) => canvas.dispatchEvent(new PointerEvent(name, {
   pointerId: 1, clientX: box.left + 200 + x, clientY: box.top + 200, bubbles: true }));
