@@ -5,7 +5,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
-from duotone.measures.controls import STOPPED, Deals, control_scores, dealt_scores
+from duotone.measures.controls import STOPPED, Deals, control_scores, dealt_scores, rarely_exceeded
 from duotone.measures.folds import Fold
 from duotone.measures.linear_heads import LinearHeads, train_linear
 from duotone.measures.questions import Question, answer_blindly, plain_score, question
@@ -125,9 +125,10 @@ def test_all_questions_have_the_same_deals():
     assert (deals.answers(Question("label", label)) == numbers).all()
 
 
-def test_one_bar_stands_for_all_questions_of_a_run():
+@pytest.mark.parametrize("names", ["abcdefgh", ["client", "group", "label", "size"]])
+def test_one_run_in_twenty_reads_anything_where_there_is_nothing(names):
     rng = np.random.default_rng(0)
-    keys = [Key("probe", name, part="shared") for name in "abcdefgh"]
+    keys = [Key("probe", name, part=part) for name in names for part in ("shared", "local")]
     above, alone = [], []
     for _ in range(400):
         drawn = {key: rng.normal(size=99) for key in keys}
@@ -137,6 +138,24 @@ def test_one_bar_stands_for_all_questions_of_a_run():
         alone.append(any(read[key] > scores[key.beside("control95")].value for key in keys))
     assert np.mean(above) == pytest.approx(0.05, abs=0.03)
     assert np.mean(alone) > 0.25
+
+
+def test_a_wide_tail_of_another_question_does_not_hide_who_the_client_is():
+    rng = np.random.default_rng(0)
+    size = Key("probe", "size", part="shared")
+    found = []
+    for _ in range(200):
+        drawn = {KEY: rng.normal(size=99), size: rng.exponential(size=99)}
+        scores = control_scores(drawn, {KEY: "share", size: "r2"})
+        found.append(scores[KEY.beside("linear.bar")].value)
+    assert np.mean(found) < 2.3, "97.5 % of normal draws lie below 1.96; an exponential tail: 2.7"
+
+
+def test_dealt_scores_are_exceeded_as_often_as_said():
+    dealt = np.arange(1.0, 100.0)
+    assert rarely_exceeded(dealt, 0.95) == 95
+    assert rarely_exceeded(dealt, 0.975) == 98
+    assert rarely_exceeded(dealt[:20], 0.975) == 20, "no point of twenty is exceeded so rarely"
 
 
 def test_a_control_that_never_moves_is_beaten_by_anything_above_it():
