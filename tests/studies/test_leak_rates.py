@@ -19,4 +19,4 @@ def test_a_planted_leak_is_found():
     found = simulate("planted leak", 40)
     assert found["client"]["linear reads"] == pytest.approx(0.37, abs=0.02)
     assert found["client"]["linear above its 95 % point"] >= 0.95
-    assert found["any question above its bar"]["share"] > 0.8
+    assert found["any question above its bar"]["share"] >= 0.9
