@@ -67,6 +67,7 @@ class RayFlower(OneMachineFlower):
             )
             everything = ray.put((method, population.arrays(), population.form()))
             self._engine.build(_Loaded(everything))
+        self._actors = list(self._engine.pool.pool)
         self.grid = _Actors(self._engine, self.held)
         self.at_once = 2 * self._engine.num_workers  # an actor never waits for its next client
 
@@ -78,9 +79,10 @@ class RayFlower(OneMachineFlower):
     def close(self) -> None:
         """End the actors, and Ray if it was started here."""
         if self._is_ours:
-            self._engine.terminate()
-        elif self._engine.pool:
-            self._engine.pool.terminate_all_actors()
+            ray.shutdown()
+            return
+        for actor in self._actors:  # Flower's own way to end them would let Ray start them anew
+            ray.kill(actor)
 
 
 class _Actors:
