@@ -106,7 +106,8 @@ def test_stragglers_and_drop_out_are_those_of_the_simulation(grid):
     system = {"dropout": 0.4, "speeds": [1, 3], "deadline": 2.0}
     config = {**CONFIG, "rounds": 6, "method": {"name": "fedbn"}, "system": system}
     out, there = submitted(grid, config=config), simulated(grid, config)
-    for file in ("metrics.csv", "summary.json", "checkpoints/server-00006.safetensors"):
+    files = ("metrics.csv", "summary.json", "waiting.json", "checkpoints/server-00006.safetensors")
+    for file in files:
         assert (out / file).read_bytes() == (there.path / file).read_bytes(), file
     metrics = (out / "metrics.csv").read_text()
     assert "dropped_out" in metrics
