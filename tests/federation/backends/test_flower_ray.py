@@ -16,6 +16,7 @@ pytest.importorskip("ray")
 
 import ray
 
+from duotone.errors import TrainingError
 from duotone.federation.backends import ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.backends.flower_ray import RayFlower
@@ -76,6 +77,16 @@ def test_an_actor_that_dies_is_replaced_and_a_client_that_kills_two_has_failed(
 
 def federation_data(client):
     return make_population().data(client).x
+
+
+def test_a_ray_that_does_not_start_is_said_in_one_line(monkeypatch):
+    def init(**settings):
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", init)
+    method, population = FedAvg(FedAvg.Config(), as_network(mlp)), make_population()
+    with pytest.raises(TrainingError, match="Ray did not start: The current node timed out"):
+        RayFlower(method, population, workers=2)
 
 
 def test_a_ray_that_was_running_before_is_left_running(monkeypatch):

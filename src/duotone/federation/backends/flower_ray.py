@@ -26,6 +26,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
 
+from duotone.errors import TrainingError
 from duotone.federation.backends import ClientJob, ClientResult, ClientTask
 from duotone.federation.backends.flower import OneMachineFlower, answered
 from duotone.federation.backends.node import NO_STATE, HeldInMemory, Node
@@ -56,17 +57,18 @@ class RayFlower(OneMachineFlower):
         method: The method.
         population: The samples.
         workers: Number of actors.
+
+    Raises:
+        TrainingError: Ray does not start.
     """
 
     def __init__(self, method: Method, population: Population, workers: int) -> None:
         super().__init__(method, population)
         self._is_ours = not ray.is_initialized()
         with _as_it_was(_QUIET | WORKER_ENVIRONMENT):
-            self._engine = RayBackend(
-                {"init_args": _init_args(workers), "client_resources": _ACTOR}
-            )
-            everything = ray.put((method, population.arrays(), population.form()))
-            self._engine.build(_Loaded(everything))
+            self._engine = _engine(workers)
+        everything = ray.put((method, population.arrays(), population.form()))
+        self._engine.build(_Loaded(everything))
         self._actors = list(self._engine.pool.pool)
         self.grid = _Actors(self._engine, self.held)
         self.at_once = 2 * self._engine.num_workers  # an actor never waits for its next client
@@ -191,15 +193,26 @@ def _held_by_ray(everything: Any) -> tuple[Method, Population]:
     return method, Population.from_arrays(arrays, form)
 
 
-def _init_args(workers: int) -> dict[str, Any]:
-    """Return how Ray is started: here, with nothing to look at and nothing to say."""
-    return {
+def _engine(workers: int) -> RayBackend:
+    """Return Flower's engine; it starts Ray here, with nothing to look at and nothing to say.
+
+    Raises:
+        TrainingError: Ray does not start.
+    """
+    settings = {
         "address": "local",
         "num_cpus": workers,
         "include_dashboard": False,
         "log_to_driver": False,
         "logging_level": logging.WARNING,
     }
+    try:
+        return RayBackend({"init_args": settings, "client_resources": _ACTOR})
+    except Exception as error:  # it raises all sorts, a plain Exception after half a minute too
+        raise TrainingError(
+            f"Ray did not start: {str(error).strip()} If the machine is busy, try again later; "
+            "--backend processes needs no Ray."
+        ) from error
 
 
 @contextmanager
