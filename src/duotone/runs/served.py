@@ -29,12 +29,13 @@ from duotone.errors import CheckpointError, DuotoneError
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.engine import size_in_bytes
+from duotone.federation.journal import file_stem
 from duotone.federation.levels import Level
 from duotone.federation.manifest import Which
 from duotone.federation.method import Method
 from duotone.federation.params import stored, unpacked
 from duotone.federation.serving import Serving, by_client
-from duotone.federation.store import CommittedRound, FolderStore, Shelf, file_stem
+from duotone.federation.store import CommittedRound, FolderStore, Shelf
 from duotone.files import (
     disk_errors,
     read_json_file,
