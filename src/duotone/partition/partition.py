@@ -147,6 +147,10 @@ class Partition(Mapping[str, Holding]):
         counts = {"member": len(self.members), "newcomer": len(self.newcomers)}
         return ", ".join(f"{count} {role}{'s'[: count != 1]}" for role, count in counts.items())
 
+    def position(self, client: str) -> int:
+        """Return which of the clients one is."""
+        return self._positions[client]
+
     def size(self, client: str, split: Split = "train") -> int:
         """Return how many samples of a split a client holds."""
         position = self._positions[client]
