@@ -90,7 +90,7 @@ def read_journal(path: Path, size: int, crc: int, ends: Iterable[int]) -> list[d
             raise CheckpointError(f"{path} is damaged (its checksum differs); {restore}")
         found, begin = [dict[str, Kept]()], 0
         for end in ends:
-            found.append({**found[-1], **dict(_parsed(content[begin:end]))})
+            found.append({**found[-1], **_parsed(content[begin:end])})
             begin = end
         return found[1:]
     except OSError as error:
@@ -99,13 +99,16 @@ def read_journal(path: Path, size: int, crc: int, ends: Iterable[int]) -> list[d
         raise CheckpointError(f"{path} is damaged ({error}); {restore}") from error
 
 
-def _parsed(content: bytes) -> Iterator[tuple[str, Kept]]:
+def _parsed(content: bytes) -> dict[str, Kept]:
+    if not content:
+        return {}
     # One call for all lines: a line break inside of a name would be written as \n.
     rows = json.loads(b"[" + content.rstrip(b"\n").replace(b"\n", b",") + b"]")
-    for client, round, crc in rows:
-        if type(client) is not str or type(round) is not int or round < 0:
-            raise ValueError("a line names no client and round")
-        yield client, Kept(round, None if crc is None else int(crc))
+    clients, rounds, crcs = zip(*rows, strict=True)
+    kinds = [{*map(type, column)} for column in (clients, rounds, crcs)]
+    if kinds[0] != {str} or kinds[1] != {int} or not kinds[2] <= {int, type(None)}:
+        raise ValueError("a line does not name a client, a round and a checksum")
+    return dict(zip(clients, map(Kept, rounds, crcs), strict=True))
 
 
 def state_names(folder: Path) -> Iterator[str]:

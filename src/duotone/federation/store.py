@@ -276,11 +276,11 @@ class FolderStore:
 
     def _clear(self) -> None:
         """Remove what belongs to no committed round."""
-        known = [*self._states.items(), *self._older.items()]
-        needed = {*_heads(self.manifest), *_files(known)}
-        for name in [*state_names(self.folder)]:
-            if name not in needed:
-                (self.folder / name).unlink()
+        found = {*state_names(self.folder)} - _heads(self.manifest)
+        if found:
+            found -= {*_files(self._states.items()), *_files(self._older.items())}
+        for name in found:
+            (self.folder / name).unlink()
         for path in self.folder.glob("*.part"):
             path.unlink()
 
