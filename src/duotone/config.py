@@ -41,6 +41,10 @@ class Settings(BaseModel):
     )
 
 
+MANY_CLIENTS = 1_000
+"""Beyond this, not every client is evaluated, and not every client's model is kept."""
+
+
 class RunConfig(Settings):
     """What one run does. What is ``None`` is filled in before the run starts."""
 
@@ -60,7 +64,7 @@ class RunConfig(Settings):
     """The source of every random draw."""
     evaluate_every: int = Field(5, ge=1)
     """Rounds between two evaluations; the last round is always evaluated."""
-    evaluate_clients: int | None = Field(None, ge=1)
+    evaluate_clients: int = Field(MANY_CLIENTS, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
     labels: int | None = Field(None, ge=1)
     """Training samples per client with a label; by default all. Some methods use the rest too."""

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from old_manifests import listing
 from PIL import Image
 from torch import nn
 
@@ -234,10 +235,9 @@ def test_edited_cut_or_missing_metrics_are_noticed_on_resume(finished, tmp_path)
 def test_a_run_of_an_older_version_is_resumed_and_stopped_and_resumed_again(finished, tmp_path):
     run = stopped(tmp_path / "r")
     path = run.path / "checkpoints" / "manifest.json"
-    content = json.loads(path.read_text())
-    del content["selected"]
+    content = listing(path.parent, format=1)
     content["notes"] = {key: content["notes"][key] for key in ("metrics_bytes", "scores")}
-    path.write_text(json.dumps({**content, "format": 1}))
+    path.write_text(json.dumps(content))
     with pytest.raises(Interrupted):
         duotone.resume(run.path, observers=[StopAfter(3)])
     assert run.folder.manifest().selected is None, "the states of its best round are gone"

@@ -32,7 +32,7 @@ from duotone.federation.backends.flower import OneMachineFlower, answered
 from duotone.federation.backends.node import NO_STATE, HeldInMemory, Node
 from duotone.federation.backends.processes import WORKER_ENVIRONMENT
 from duotone.federation.method import Method
-from duotone.federation.store import packed_state, unpacked_state
+from duotone.federation.state_files import packed_state, unpacked_state
 from duotone.messenger import Answer, Arrays, Facts, client_app
 from duotone.partition.partition import Population
 from duotone.types import ClientState
