@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
-from duotone.measures.judges import taught
+from duotone.measures.lessons import taught
 from duotone.measures.stylists import Stylist, drawn_as
 from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
@@ -81,12 +81,10 @@ def guessed_source(labels: Sequence[Numbers], asked: Numbers) -> Numbers:
 
 
 def attacker_by_originals(
-    stylists: Sequence[Stylist], population: Population, seed: int, *, turns: int = 1
+    clients: Sequence[str], population: Population, seed: int, *, turns: int = 1
 ) -> nn.Module:
     """Train an attacker on real training samples."""
-    parts = [
-        population.data(stylist.client).first(SHOWN // len(stylists)).x for stylist in stylists
-    ]
+    parts = [population.data(client).first(SHOWN // len(clients)).x for client in clients]
     source = np.repeat(np.arange(len(parts)), [len(x) for x in parts])
     return train_attacker(torch.cat(parts), source, population.info, seed, "real", turns=turns)
 
