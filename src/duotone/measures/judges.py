@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,6 +56,13 @@ class Judges:
         self.styles = tuple(styles)
         self.style_of = style_of
         self.reader = reader
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process, in the layout that gives the same bits."""
+        self.__dict__.update(state)
+        for network in (self.network, self.reader):
+            if network is not None:
+                network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def asked_about(self, style_of: Mapping[str, str]) -> Judges:
         """Return the same judges for clients whose styles are given."""
@@ -125,6 +133,10 @@ class Untrained:
     styles: Sequence[str]
     style_of: Mapping[str, str]
 
+    def taught_here(self) -> Judges:
+        """Teach every lesson in this process; return the judges."""
+        return self.trained([lesson.learnt() for lesson in self.lessons])
+
     def trained(self, learnt: Sequence[Params]) -> Judges:
         """Return the judges, given what each lesson taught."""
         networks = [lesson.network(own) for lesson, own in zip(self.lessons, learnt, strict=True)]
@@ -135,8 +147,7 @@ class Untrained:
 
 def train_judges(population: Population, seed: int, clients: Sequence[str] | None = None) -> Judges:
     """Train judges on training samples of some clients, by default of the members."""
-    judges = untrained_judges(population, seed, clients)
-    return judges.trained([lesson.learnt() for lesson in judges.lessons])
+    return untrained_judges(population, seed, clients).taught_here()
 
 
 def untrained_judges(

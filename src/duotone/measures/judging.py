@@ -47,7 +47,7 @@ def untrained_of_made(scene: Scene) -> Untrained:
     dealt = scene.once(every_class_in_every_style)
     if dealt is None:
         return scene.once(_of_members)
-    return judges_of_unseen(scene.config, scene.population.partition, dealt)
+    return _of_unseen(scene.config, scene.population.partition, dealt)
 
 
 @InPieces
@@ -84,8 +84,12 @@ def dealt_anew(config: RunConfig, partition: Partition) -> Population | None:
     return styled_population(load_dataset(config.data), anew, config.style, own, seed=config.seed)
 
 
-def judges_of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Untrained:
-    """Return judges of every class in every style, to be asked about the run's own clients."""
+def judges_of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Judges:
+    """Train judges on every class in every style, to be asked about the run's own clients."""
+    return _of_unseen(config, partition, dealt).taught_here()
+
+
+def _of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Untrained:
     of_clients = {client: style_of(partition, client) for client in partition}
     return replace(untrained_judges(dealt, config.seed), style_of=of_clients)
 

@@ -146,7 +146,8 @@ def learnt_by(network: nn.Module) -> Params:
 
 def with_learnt(shape: tuple[int, ...], outputs: int, learnt: Params) -> nn.Module:
     """Return a network that was taught, in evaluation mode and in the layout it was taught in."""
-    network = judging_network(shape, outputs)
+    with torch.random.fork_rng(devices=[]):  # first weights are drawn, and nobody needs them
+        network = judging_network(shape, outputs)
     network.load_state_dict(dict(learnt))
     return network.eval()
 

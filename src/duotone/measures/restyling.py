@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, TypedDict, cast
+from typing import TypedDict, cast
 
 import numpy as np
 from torch import Tensor
@@ -29,15 +29,17 @@ from duotone.measures.agreement import (
 from duotone.measures.attackers import (
     SHOWN,
     Numbers,
-    attacker_by_originals,
-    attacker_by_restyled,
+    RestyledTo,
+    drawn_and_named,
     guessed_source,
+    knowing_originals,
+    knowing_the_method,
     named_source,
 )
 from duotone.measures.decoding import choose_holders
 from duotone.measures.judges import Judges
 from duotone.measures.judging import judges_of_made, judges_of_newcomers, untrained_of_made
-from duotone.measures.lessons import learnt_by, with_learnt
+from duotone.measures.lessons import with_learnt
 from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.metrics import Direction
 from duotone.measures.panels import (
@@ -52,10 +54,10 @@ from duotone.measures.panels import (
 from duotone.measures.score import Key, Score
 from duotone.measures.sheets import restyle_sheet
 from duotone.measures.side_by_side import Piece, side_by_side
-from duotone.measures.stylists import Stylist, drawn_as, find_stylists, originals_of, restyles
+from duotone.measures.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.partition.partition import Population
 from duotone.seeding import stream
-from duotone.types import ROLES, Params
+from duotone.types import ROLES
 
 _WORDS = {
     "label_kept": "label kept",
@@ -63,10 +65,6 @@ _WORDS = {
     "attacker": "source named, by an attacker who knows real samples",
     "attacker_informed": "source named, by one who knows re-styled samples",
 }
-
-
-_Restyled: TypeAlias = tuple[str, dict[str, Numbers], Tensor | None]
-"""Whose samples were drawn as another would have them, whom attackers name, and the samples."""
 
 
 class RestyledPair(TypedDict, total=False):
@@ -127,8 +125,8 @@ def restyle_scores(
     names = [stylist.client for stylist in stylists]
     # The informed one learns longer.
     pieces: list[Piece] = [
-        partial(_knowing_the_method, stylists, seed),
-        partial(_knowing_originals, names, seed),
+        partial(knowing_the_method, stylists, seed),
+        partial(knowing_originals, names, seed),
     ]
     informed, plain = side_by_side(where, method, population, pieces)
     learnt = {"attacker": plain, "attacker_informed": informed}
@@ -141,7 +139,7 @@ def restyle_scores(
         where,
         method,
         population,
-        [partial(_drawn_and_named, stylists, number, learnt, seed) for number in range(len(names))],
+        [partial(drawn_and_named, stylists, number, learnt, seed) for number in range(len(names))],
     )
     found = _judged(stylists, population, drawn, reader)
     attacker = with_learnt(population.info.shape, len(names), plain)
@@ -162,48 +160,10 @@ def restyle_scores(
     return RestyleResult(known, [_row(pair, agreed) for pair, agreed in found.items()])
 
 
-def _knowing_originals(
-    clients: Sequence[str], seed: int, method: Method, population: Population
-) -> Params:
-    """Train an attacker who knows real samples; a piece of work."""
-    return learnt_by(attacker_by_originals(clients, population, seed))
-
-
-def _knowing_the_method(
-    stylists: Sequence[Stylist], seed: int, method: Method, population: Population
-) -> Params:
-    """Train an attacker who knows re-styled samples; a piece of work."""
-    return learnt_by(attacker_by_restyled(method, stylists, stylists, population.info, seed))
-
-
-def _drawn_and_named(
-    stylists: Sequence[Stylist],
-    number: int,
-    learnt: Mapping[str, Params],
-    seed: int,
-    method: Method,
-    population: Population,
-) -> list[_Restyled]:
-    """Draw all other clients' samples in one's style, and let attackers name them; a piece."""
-    target = stylists[number]
-    model = method.load(target.params, population.info).eval()
-    attackers = {
-        name: with_learnt(population.info.shape, len(stylists), own) for name, own in learnt.items()
-    }
-    found: list[_Restyled] = []
-    for source in stylists:
-        if source is not target:
-            x = drawn_as(method, model, source, target, "test", seed)
-            named = {name: named_source(one, x) for name, one in attackers.items()}
-            # Of methods that decode, swaps have judged it.
-            found.append((source.client, named, None if isinstance(method, Decodes) else x))
-    return found
-
-
 def _judged(
     stylists: Sequence[Stylist],
     population: Population,
-    drawn: Sequence[Sequence[_Restyled]],
+    drawn: Sequence[Sequence[RestyledTo]],
     reader: Callable[[bool], Judges],
 ) -> dict[Pair, Agreements]:
     """Return what judges and attackers say of every client's samples in every other's style."""

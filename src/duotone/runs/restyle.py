@@ -17,7 +17,7 @@ from duotone.federation.method import Method
 from duotone.measures.attackers import SHOWN
 from duotone.measures.decoding import choose_holders
 from duotone.measures.exposure import Exposure, exposure
-from duotone.measures.judges import untrained_judges
+from duotone.measures.judges import train_judges
 from duotone.measures.judging import dealt_anew, judges_of_unseen, lacks_labels
 from duotone.measures.measure import Scene
 from duotone.measures.sheet import pixels
@@ -218,10 +218,9 @@ def _exposure(path: Path, plan: Plan, source: str, target: str, seed: int) -> Ex
     config, population = plan.config, plan.population
     dealt = dealt_anew(config, population.partition) if lacks_labels(population) else None
     if dealt is None:
-        untrained = untrained_judges(population, seed)
+        judges = train_judges(population, seed)
     else:
-        untrained = judges_of_unseen(config, population.partition, dealt)
-    judges = untrained.trained([lesson.learnt() for lesson in untrained.lessons])
+        judges = judges_of_unseen(config, population.partition, dealt)
     chosen = choose_holders(population.partition, judges.style_of, seed)
     chosen += [client for client in (source, target) if client not in chosen]
     for client in (source, target):
