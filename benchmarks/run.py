@@ -21,9 +21,11 @@ import torch
 
 import explain
 import explorer
+import measuring
 import memory
 import peers
 import serving
+import startup
 from workloads import (
     REGISTERED,
     TEST_SAMPLES,
@@ -251,7 +253,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only",
-        choices=("speed", "rounds", "memory", "serving", "explain", "explorer"),
+        choices=(
+            "speed",
+            "rounds",
+            "memory",
+            "serving",
+            "explain",
+            "explorer",
+            "measuring",
+            "startup",
+        ),
         help="measure one thing",
     )
     parser.add_argument(
@@ -279,6 +290,11 @@ def main() -> None:
         save("explain.json", "explain", facts | explain.measure())
     if options.only in (None, "explorer"):
         save("explorer.json", "explorer", facts | explorer.measure())
+    if options.only in (None, "measuring"):
+        save("measuring.json", "measuring", facts | measuring.measure(short=options.short))
+    if options.only in (None, "startup"):
+        figures = startup.measure(short=options.short, sweeps=options.sweeps)
+        save("startup.json", "startup", facts | figures)
 
 
 if __name__ == "__main__":
