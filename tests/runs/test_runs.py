@@ -379,6 +379,8 @@ def test_what_a_client_calls_its_accuracy_is_not_its_score(finished, tmp_path, m
         boast = {"accuracy": 1.0, "val_accuracy": 1.0, "auc@5": 1.0, "mine": 0.5}
         return replace(update, metrics={**update.metrics, **boast}), state
 
+    told = ("train_loss", "accuracy", "val_accuracy", "auc@5", "mine")
+    monkeypatch.setattr(kind, "told", told)
     monkeypatch.setattr(kind, "client_update", boasting)
     run = duotone.run(small(), out=tmp_path / "r")
     assert run.summary == finished.summary

@@ -163,6 +163,7 @@ def federate(
                     len(clients.rows(client)),
                     partial(method.sent, server),
                     extra,
+                    method.told,
                     max_norm,
                     max_bytes,
                 )
