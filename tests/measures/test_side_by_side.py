@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from federations import make_population
 from scenes import make_scene
 
 from duotone.errors import TrainingError
+from duotone.federation.backends import ClientTask
 from duotone.federation.backends.lent import Lent
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
@@ -24,9 +26,12 @@ from duotone.measures.judges import Judges, Untrained, train_judges, untrained_j
 from duotone.measures.judging import judges, judges_of_made, judges_of_newcomers
 from duotone.measures.lessons import Lesson
 from duotone.measures.measure import Course, InPieces
+from duotone.measures.probe_networks import _Loss, _Target
+from duotone.measures.questions import Question
 from duotone.measures.side_by_side import side_by_side
 from duotone.methods.baselines.fedavg import FedAvg
 from duotone.networks.classifiers import mlp
+from duotone.partition.partition import Population
 from duotone.types import RoundInfo
 
 
@@ -124,6 +129,32 @@ def test_lent_workers_train_another_method_to_the_same_bits(trained, workers):
     *_, lent = federate(other, population, rounds=2, backend=Lent(workers, other, population))
     for name, tensor in alone.server.shared.items():
         assert torch.equal(tensor, lent.server.shared[name]), name
+
+
+class CountJob:
+    def __call__(self, method, population, task):
+        return len(population.data(task.client).x)
+
+
+@pytest.mark.parametrize(("is_labelled", "samples"), [(True, 5), (False, 40)])
+def test_a_method_that_needs_labels_sees_only_samples_that_have_one(trained, is_labelled, samples):
+    method, whole = trained
+    some = Population(whole.dataset, whole.partition, labelled=5, keeps_unlabelled=True)
+    lent = Lent(Serial(method, some), method, some, is_labelled=is_labelled)
+    (found,) = lent.map_clients(CountJob(), [ClientTask("c0", None)])
+    assert found.value == samples
+
+
+def test_numbers_of_different_widths_have_the_loss_they_have_alone():
+    # Errors of the first: 1² and 2²; of the second 1² + 3², and a sample nobody asks about.
+    first = Question("height", np.array([[0.0], [2.0]]))
+    second = Question("phase", np.array([[1.0, -1.0], [np.nan, np.nan]]))
+    targets = [
+        replace(_Target.of(asking), values=torch.from_numpy(asking.answers).float().nan_to_num())
+        for asking in (first, second)
+    ]
+    outputs = torch.tensor([[[1.0, 9.0], [4.0, 9.0]], [[2.0, 2.0], [5.0, 5.0]]])
+    assert _Loss(targets)(outputs, torch.arange(2)).tolist() == [2.5, 10.0]
 
 
 def test_probes_and_judges_do_not_load_the_compiler():
