@@ -146,15 +146,17 @@ def test_a_method_that_needs_labels_sees_only_samples_that_have_one(trained, is_
 
 
 def test_numbers_of_different_widths_have_the_loss_they_have_alone():
-    # Errors of the first: 1² and 2²; of the second 1² + 3², and a sample nobody asks about.
-    first = Question("height", np.array([[0.0], [2.0]]))
-    second = Question("phase", np.array([[1.0, -1.0], [np.nan, np.nan]]))
+    # Errors of the first: 1² and 2²; of the second 1² + 3² and 1²; the last sample is not asked.
+    first = Question("height", np.array([[0.0], [2.0], [np.nan]]))
+    second = Question("phase", np.array([[1.0, -1.0], [0.0, 0.0], [np.nan, np.nan]]))
     targets = [
         replace(_Target.of(asking), values=torch.from_numpy(asking.answers).float().nan_to_num())
         for asking in (first, second)
     ]
-    outputs = torch.tensor([[[1.0, 9.0], [4.0, 9.0]], [[2.0, 2.0], [5.0, 5.0]]])
-    assert _Loss(targets)(outputs, torch.arange(2)).tolist() == [2.5, 10.0]
+    outputs = torch.tensor(
+        [[[1.0, 9.0], [4.0, 9.0], [7.0, 9.0]], [[2.0, 2.0], [0.0, 1.0], [5.0, 5.0]]]
+    )
+    assert _Loss(targets)(outputs, torch.arange(3)).tolist() == [2.5, 5.5]
 
 
 def test_probes_and_judges_do_not_load_the_compiler():
