@@ -40,11 +40,13 @@ class Optimizer(ABC):
     def step(self) -> None:
         """Move every parameter that has a gradient."""
         for parameters, lr in self.groups:
-            self.move([p for p in parameters if p.grad is not None], lr)
+            moving = [p for p in parameters if p.grad is not None]
+            if moving:
+                self.move(moving, lr)
 
     @abstractmethod
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
-        """Move parameters that have a gradient."""
+        """Move parameters that have a gradient; there is at least one."""
 
 
 class SGD(Optimizer):
