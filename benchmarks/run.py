@@ -21,10 +21,12 @@ import torch
 
 import explain
 import explorer
+import measuring
 import memory
 import peers
 import scale
 import serving
+import startup
 from workloads import (
     REGISTERED,
     TEST_SAMPLES,
@@ -252,7 +254,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only",
-        choices=("speed", "rounds", "memory", "serving", "explain", "explorer", "scale"),
+        choices=(
+            "speed",
+            "rounds",
+            "memory",
+            "serving",
+            "explain",
+            "explorer",
+            "measuring",
+            "startup",
+            "scale",
+        ),
         help="measure one thing",
     )
     parser.add_argument(
@@ -284,6 +296,11 @@ def main() -> None:
     if options.only in (None, "scale"):
         figures = scale.measure(short=options.short, before=options.before)
         save("scale.json", "scale", facts | figures)
+    if options.only in (None, "measuring"):
+        save("measuring.json", "measuring", facts | measuring.measure(short=options.short))
+    if options.only in (None, "startup"):
+        figures = startup.measure(short=options.short, sweeps=options.sweeps)
+        save("startup.json", "startup", facts | figures)
 
 
 if __name__ == "__main__":

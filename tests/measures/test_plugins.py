@@ -46,7 +46,7 @@ def test_every_measure_is_listed_under_its_own_name():
     ("choice", "there", "absent"),
     [
         ("full", {"probes", "restyling", "accuracy", "sizes"}, set()),
-        ("fast", {"answers", "maps", "accuracy", "sizes"}, {"probes", "swaps", "restyling"}),
+        ("fast", {"answers", "maps", "accuracy", "sizes"}, {"probes", "factors", "swaps"}),
         ("none", {"accuracy", "fairness", "traffic"}, {"answers", "maps", "probes", "sizes"}),
         ("swaps, maps", {"swaps", "maps", "accuracy"}, {"probes", "answers", "sizes"}),
     ],

@@ -40,11 +40,13 @@ class Optimizer(ABC):
     def step(self) -> None:
         """Move every parameter that has a gradient."""
         for parameters, lr in self.groups:
-            self.move([p for p in parameters if p.grad is not None], lr)
+            moving = [p for p in parameters if p.grad is not None]
+            if moving:
+                self.move(moving, lr)
 
     @abstractmethod
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
-        """Move parameters that have a gradient."""
+        """Move parameters that have a gradient; there is at least one."""
 
 
 class SGD(Optimizer):
@@ -100,26 +102,27 @@ class Adam(Optimizer):
 
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
+        gradients = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             if parameter not in self._means:
                 steps = torch.zeros((), device=parameter.device)
                 first, second = torch.zeros_like(parameter), torch.zeros_like(parameter)
                 self._means[parameter] = (first, second, steps)
-            first, second, steps = self._means[parameter]
+        means = [self._means[parameter] for parameter in parameters]
+        for _, _, steps in means:
             steps += 1
-            assert parameter.grad is not None
-            torch._fused_adam_(
-                [parameter],
-                [parameter.grad],
-                [first],
-                [second],
-                [],
-                [steps],
-                amsgrad=False,
-                lr=lr,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                weight_decay=self.weight_decay,
-                eps=1e-8,
-                maximize=False,
-            )
+        torch._fused_adam_(
+            list(parameters),
+            [gradient for gradient in gradients if gradient is not None],
+            [first for first, _, _ in means],
+            [second for _, second, _ in means],
+            [],
+            [steps for _, _, steps in means],
+            amsgrad=False,
+            lr=lr,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )

@@ -39,7 +39,7 @@ MEASURES = Registry(
 
 KNOWN = ("holdings", "accuracy", "fairness", "refusals", "traffic")
 """Measures of what a run knows anyway: always there."""
-SLOW = ("probes", "swaps", "generation", "restyling")
+SLOW = ("probes", "factors", "swaps", "generation", "restyling")
 """Measures that train networks to answer their question."""
 
 

@@ -6,7 +6,7 @@ it is told. What labels alone tell is a guess that needs no network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -17,14 +17,17 @@ from torch.nn import functional
 
 from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
-from duotone.measures.judges import taught
+from duotone.federation.protocols import Decodes
+from duotone.measures.lessons import learnt_by, taught, with_learnt
 from duotone.measures.stylists import Stylist, drawn_as
 from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
-from duotone.types import DataInfo
+from duotone.types import DataInfo, Params
 
 Numbers: TypeAlias = NDArray[np.int64]
+RestyledTo: TypeAlias = tuple[str, dict[str, Numbers], Tensor | None]
+"""Whose samples were drawn as another would have them, whom attackers name, and the samples."""
 
 SHOWN = 6000
 """Training samples of all clients together, or of all pairs, that an attacker learns from."""
@@ -81,12 +84,10 @@ def guessed_source(labels: Sequence[Numbers], asked: Numbers) -> Numbers:
 
 
 def attacker_by_originals(
-    stylists: Sequence[Stylist], population: Population, seed: int, *, turns: int = 1
+    clients: Sequence[str], population: Population, seed: int, *, turns: int = 1
 ) -> nn.Module:
     """Train an attacker on real training samples."""
-    parts = [
-        population.data(stylist.client).first(SHOWN // len(stylists)).x for stylist in stylists
-    ]
+    parts = [population.data(client).first(SHOWN // len(clients)).x for client in clients]
     source = np.repeat(np.arange(len(parts)), [len(x) for x in parts])
     return train_attacker(torch.cat(parts), source, population.info, seed, "real", turns=turns)
 
@@ -106,3 +107,41 @@ def attacker_by_restyled(
     numbers = np.tile(np.arange(len(sources)), len(targets))
     source = np.repeat(numbers, [len(x) for x in parts])
     return train_attacker(torch.cat(parts), source, info, seed, "informed", turns=2)
+
+
+def knowing_originals(
+    clients: Sequence[str], seed: int, method: Method, population: Population
+) -> Params:
+    """Train an attacker who knows real samples; a piece of work."""
+    return learnt_by(attacker_by_originals(clients, population, seed))
+
+
+def knowing_the_method(
+    stylists: Sequence[Stylist], seed: int, method: Method, population: Population
+) -> Params:
+    """Train an attacker who knows re-styled samples; a piece of work."""
+    return learnt_by(attacker_by_restyled(method, stylists, stylists, population.info, seed))
+
+
+def drawn_and_named(
+    stylists: Sequence[Stylist],
+    number: int,
+    learnt: Mapping[str, Params],
+    seed: int,
+    method: Method,
+    population: Population,
+) -> list[RestyledTo]:
+    """Draw all other clients' samples in one's style, and let attackers name them; a piece."""
+    target = stylists[number]
+    model = method.load(target.params, population.info).eval()
+    attackers = {
+        name: with_learnt(population.info.shape, len(stylists), own) for name, own in learnt.items()
+    }
+    found: list[RestyledTo] = []
+    for source in stylists:
+        if source is not target:
+            x = drawn_as(method, model, source, target, "test", seed)
+            named = {name: named_source(one, x) for name, one in attackers.items()}
+            # Of methods that decode, swaps have judged it.
+            found.append((source.client, named, None if isinstance(method, Decodes) else x))
+    return found

@@ -19,9 +19,9 @@ from torch import nn
 from duotone.data.dataset import Array
 from duotone.errors import ClientError
 from duotone.federation.backends import ClientTask
-from duotone.federation.backends.choice import make_backend
 from duotone.federation.backends.codec import travels
-from duotone.federation.backends.serial import Serial, one_thread
+from duotone.federation.backends.lent import Lent, only_labelled
+from duotone.federation.backends.serial import one_thread
 from duotone.federation.engine import MemoryStates, federate
 from duotone.federation.levels import Level
 from duotone.federation.method import Method, Part
@@ -62,25 +62,22 @@ def _fedavg_features(scene: Scene, clients: Sequence[str]) -> Array:
     method = control(control.Config(), scene.method.network, scene.method.device)
     config, population, states = scene.config, scene.population, MemoryStates()
     # FedAvg cannot learn from samples without a label, which the run's own method may use.
-    labelled = Population(population.dataset, population.partition, labelled=population.labelled)
-    with make_backend(method, labelled, config, lambda line: None) as backend:
-        *_, last = federate(
-            method,
-            labelled,
-            rounds=min(config.rounds_made, CONTROL_ROUNDS),
-            sampled=config.sampled,
-            seed=config.seed,
-            backend=backend,
-            states=states,
-        )
-    serving = Serving(last.server, last.info, "zero-shot")
+    *_, last = federate(
+        method,
+        only_labelled(population),
+        rounds=min(config.rounds_made, CONTROL_ROUNDS),
+        sampled=config.sampled,
+        seed=config.seed,
+        backend=Lent(scene.backend, method, population, is_labelled=True),
+        states=states,
+    )
     there = replace(
         scene,
         method=method,
-        serving=serving,
+        serving=Serving(last.server, last.info, "zero-shot"),
         clients=clients,
         states=states,
-        backend=Serial(method, population),
+        backend=Lent(scene.backend, method, population),
         _made={},
     )
     return np.asarray(collect_latents(there)["shared"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from duotone.federation.serving import Serving
 from duotone.networks.reading import BATCH
 from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
-from duotone.types import NO_LABEL, Draws
+from duotone.types import NO_LABEL, Draws, Role
 
 Samples: TypeAlias = NDArray[np.float32]
 
@@ -27,6 +27,32 @@ OWN, SWAPPED = 500, 300
 """Samples of each client: drawn as its own, and drawn to compare one change with another."""
 ROW, GRID = 10, 8
 """Samples in a client's row of the sheet of all, and in each direction of its own sheet."""
+
+
+class ClientFindings(TypedDict, total=False):
+    """What was found of one client; what could not be told is left out."""
+
+    client: str
+    kind: Role
+    style: str
+    fd: float
+    floor: float
+    own_style: float
+    labels: float
+    same_content: float
+    same_style: float
+    seen_label: float
+    unseen_label: float
+    unseen_style: float
+
+
+class PairFindings(TypedDict):
+    """How often the same draws show the same label at two members, beside chance."""
+
+    first: str
+    second: str
+    same_label: float
+    chance: float
 
 
 @travels

@@ -136,7 +136,7 @@ def exposure(
     """
     number = {stylist.client: place for place, stylist in enumerate(stylists)}
     wearer = stylists[number[target]]
-    real = attacker_by_originals(stylists, population, seed, turns=2)
+    real = attacker_by_originals(list(number), population, seed, turns=2)
     informed = attacker_by_restyled(method, stylists, [wearer], population.info, seed)
     model = method.load(wearer.params, population.info).eval()
     tests = [originals_of(stylist, population, "test") for stylist in stylists]

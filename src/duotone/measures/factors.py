@@ -79,6 +79,7 @@ class Factors(Measure):
     """Disentanglement of parts and dimensions, and how much one part tells about the other."""
 
     name = "factors"
+    ahead = (readings,)
 
     _words: ClassVar[Mapping[str, str]] = {
         "mig": "MIG",

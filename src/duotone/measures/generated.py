@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import TypedDict, cast
+from typing import cast
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from duotone.federation.backends.serial import one_thread
+from duotone.federation.method import Method
 from duotone.federation.protocols import Generates
 from duotone.measures.agreement import (
     Agreement,
@@ -31,7 +34,9 @@ from duotone.measures.decoding import choose_holders
 from duotone.measures.drawing import (
     OWN,
     SWAPPED,
+    ClientFindings,
     GenerateJob,
+    PairFindings,
     Samples,
     asked_labels,
     asks_labels,
@@ -41,37 +46,12 @@ from duotone.measures.judges import Judges
 from duotone.measures.measure import Scene
 from duotone.measures.metrics import Direction
 from duotone.measures.score import Key, Score
+from duotone.measures.side_by_side import side_by_side
 from duotone.partition.partition import Population
 from duotone.seeding import stream
 from duotone.types import ROLES, Role
 
 _MEMBERS = 10
-
-
-class ClientFindings(TypedDict, total=False):
-    """What was found of one client; what could not be told is left out."""
-
-    client: str
-    kind: Role
-    style: str
-    fd: float
-    floor: float
-    own_style: float
-    labels: float
-    same_content: float
-    same_style: float
-    seen_label: float
-    unseen_label: float
-    unseen_style: float
-
-
-class PairFindings(TypedDict):
-    """How often the same draws show the same label at two members, beside chance."""
-
-    first: str
-    second: str
-    same_label: float
-    chance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +103,11 @@ def generation_scores(
     readers: dict[Role, Judges] = {"member": judges, "newcomer": for_newcomers or judges}
     chosen = choose_holders(population.partition, judges.style_of, seed, _MEMBERS)
     samples: dict[str, dict[str, Samples]] = scene.ask(GenerateJob(scene.serving), chosen)
-    asks = asks_labels(method, population)
-    with one_thread():
-        judged = [
-            _Judged.at(c, own, readers[population.partition[c].role], population, asks)
-            for c, own in samples.items()
-        ]
+    pieces = [
+        partial(_judged_at, client, own, readers[population.partition[client].role])
+        for client, own in samples.items()
+    ]
+    judged: list[_Judged] = side_by_side(scene.backend, method, population, pieces)
     scores: dict[Key, Score | None] = {}
     for role in ROLES:
         some = [found for found in judged if found.role == role]
@@ -137,6 +116,20 @@ def generation_scores(
     scores |= across
     known = {key: score for key, score in sorted(scores.items()) if score is not None}
     return GenerationResult(known, [found.findings() for found in judged], pairs, samples)
+
+
+def _judged_at(
+    client: str,
+    samples: Mapping[str, Samples],
+    judges: Judges,
+    method: Method,
+    population: Population,
+) -> _Judged:
+    """Judge everything a client generated; a piece of work."""
+    assert isinstance(method, Generates)
+    # Covariances are products of matrices; more threads would change the order of their sums.
+    with one_thread(), threadpool_limits(1):
+        return _Judged.at(client, samples, judges, population, asks_labels(method, population))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Generation(Measure):
 
     name = "generation"
     file = "generate"
+    ahead = (judges_of_made, judges_of_newcomers)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the method draws samples, and codes are kept."""

@@ -9,48 +9,27 @@ Whatever it says of decoded samples stands beside what it is worth on real test 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
-from duotone.data.colours import half_changed, random_levels
 from duotone.federation.backends.serial import one_thread
-from duotone.measures.agreement import Agreement, FloatArray, Scale, agreement
+from duotone.measures.agreement import Agreement, FloatArray, agreement
+from duotone.measures.lessons import Lesson, Trait, columns_of
 from duotone.measures.questions import ANGLES
-from duotone.networks.classifiers import mlp_bn
 from duotone.networks.reading import find_head, head_inputs, in_batches
-from duotone.networks.thesis import thesis_cnn_bn
-from duotone.partition.partition import Holding, Partition, Population, Rows
+from duotone.partition.partition import Partition, Population, Rows, network_inputs
 from duotone.seeding import derive, stream
-from duotone.types import DataInfo
+from duotone.types import Params
 
-_STEPS, _BATCH, _LR = 240, 64, 3e-3
+_STEPS, _BATCH = 240, 64
 _READER_STEPS = 480
 _JUDGED = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """Something about a sample that the judges can tell.
-
-    Attributes:
-        name: "label", "style", or the name of a continuous factor.
-        scale: Classes have one output each, an angle has cosine and sine, a number has one.
-        outputs: How many outputs of the network tell it.
-        mean: Of a number, over the training samples.
-        std: Likewise; the network is taught standardised numbers.
-    """
-
-    name: str
-    scale: Scale
-    outputs: int
-    mean: float = 0.0
-    std: float = 1.0
 
 
 class Judges:
@@ -78,6 +57,13 @@ class Judges:
         self.style_of = style_of
         self.reader = reader
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in another process, in the layout that gives the same bits."""
+        self.__dict__.update(state)
+        for network in (self.network, self.reader):
+            if network is not None:
+                network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
     def asked_about(self, style_of: Mapping[str, str]) -> Judges:
         """Return the same judges for clients whose styles are given."""
         return Judges(self.network, self.traits, self.styles, style_of, self.reader)
@@ -87,7 +73,7 @@ class Judges:
         """Return by trait what is read off some samples; classes as their numbers."""
         output = _outputs(self.network, x)
         found: dict[str, FloatArray] = {}
-        for trait, columns in _columns(self.traits):
+        for trait, columns in columns_of(self.traits):
             answer = output[:, columns]
             if trait.name == "label" and self.reader is not None:
                 answer = _outputs(self.reader, x)
@@ -125,7 +111,7 @@ class Judges:
             rows = population.partition[client].test[: max(1, _JUDGED // len(clients))]
             truth = self.truth(population, client, rows)
             with one_thread():
-                verdicts = self.verdicts(_samples(population, rows))
+                verdicts = self.verdicts(network_inputs(population.dataset.x[rows]))
             for trait in self.traits:
                 found[trait.name].append(
                     agreement(trait.scale, truth[trait.name], verdicts[trait.name])
@@ -133,8 +119,41 @@ class Judges:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """Judges before they have learnt anything.
+
+    Attributes:
+        lessons: One for the network, and one for the reader where there is one.
+        styles: The styles they will know, in the order of their numbers.
+        style_of: The style of every client, see :func:`styles_of`.
+    """
+
+    lessons: Sequence[Lesson]
+    styles: Sequence[str]
+    style_of: Mapping[str, str]
+
+    def taught_here(self) -> Judges:
+        """Teach every lesson in this process; return the judges."""
+        return self.trained([lesson.learnt() for lesson in self.lessons])
+
+    def trained(self, learnt: Sequence[Params]) -> Judges:
+        """Return the judges, given what each lesson taught."""
+        networks = [lesson.network(own) for lesson, own in zip(self.lessons, learnt, strict=True)]
+        return Judges(
+            networks[0], self.lessons[0].traits, self.styles, self.style_of, *networks[1:]
+        )
+
+
 def train_judges(population: Population, seed: int, clients: Sequence[str] | None = None) -> Judges:
-    """Train judges on training samples of some clients, by default of the members.
+    """Train judges on training samples of some clients, by default of the members."""
+    return untrained_judges(population, seed, clients).taught_here()
+
+
+def untrained_judges(
+    population: Population, seed: int, clients: Sequence[str] | None = None
+) -> Untrained:
+    """Return what judges are to learn from training samples of some clients, by default members.
 
     Every batch has all pairs of label and style alike, as far as they occur. So where clients
     differ in their labels alone the style cannot be read off the label, and nothing can be read.
@@ -154,90 +173,25 @@ def train_judges(population: Population, seed: int, clients: Sequence[str] | Non
         np.stack([label, style]), axis=1, return_inverse=True, return_counts=True
     )
     chance = 1 / (len(counts) * counts[cell])
-    lessons = _Lessons(population, rows, chance, targets)
-    network = lessons.teach(traits, seed, in_other_colours=False)
-    reader = None
-    if (
-        traits[0].scale == "categorical"
-        and population.info.is_image
-        and population.info.shape[0] == 3
-    ):
-        reader = lessons.teach(traits[:1], seed, in_other_colours=True)
-    return Judges(network, traits, styles.tolist(), style_of, reader)
 
+    def lesson(traits: Sequence[Trait], names: tuple[str, ...], steps: int) -> Lesson:
+        drawn = stream(seed, "judges", *names).choice(len(rows), size=(steps, _BATCH), p=chance)
+        shown, batches = np.unique(drawn, return_inverse=True)
+        return Lesson(
+            population.info.shape,
+            traits,
+            population.dataset.x[rows[shown]],
+            {trait.name: targets[trait.name][shown] for trait in traits},
+            batches.reshape(drawn.shape),
+            derive(seed, "judges", "network", *names),
+            bool(names),
+        )
 
-@dataclass(frozen=True, slots=True)
-class _Lessons:
-    """What a judging network is taught from.
-
-    Attributes:
-        population: Where the samples are.
-        rows: Which of them are shown.
-        chance: How probable each of them is.
-        targets: By trait, what is to be said of them.
-    """
-
-    population: Population
-    rows: Rows
-    chance: FloatArray
-    targets: dict[str, Tensor]
-
-    def teach(self, traits: Sequence[Trait], seed: int, *, in_other_colours: bool) -> nn.Module:
-        """Train a network to tell some traits, if so from half of the images in other colours."""
-        names = ("reader",) if in_other_colours else ()
-        steps = _READER_STEPS if in_other_colours else _STEPS
-        rng = stream(seed, "judges", *names)
-        drawn = rng.choice(len(self.rows), size=(steps, _BATCH), p=self.chance)
-        outputs = sum(trait.outputs for trait in traits)
-
-        def loss(network: nn.Module, batch: Rows) -> Tensor:
-            x = _samples(self.population, self.rows[batch])
-            if in_other_colours:
-                x = half_changed(x, *random_levels(*x.shape[:2]))
-            output, total = network(x), torch.zeros(())
-            for trait, columns in _columns(traits):
-                total = total + _loss(trait, output[:, columns], self.targets[trait.name][batch])
-            return total
-
-        start = derive(seed, "judges", "network", *names)
-        return taught(self.population.info.shape, outputs, start, drawn, loss)
-
-
-def taught(
-    shape: tuple[int, ...],
-    outputs: int,
-    seed: int,
-    batches: NDArray[np.int64],
-    loss: Callable[[nn.Module, Rows], Tensor],
-) -> nn.Module:
-    """Train a small network that reads samples, by Adam with a falling learning rate.
-
-    Args:
-        shape: Of a sample.
-        outputs: How many numbers it gives.
-        seed: Of its first weights, and of what the loss draws.
-        batches: For each step the samples shown.
-        loss: Of the network on a batch.
-    """
-    with torch.random.fork_rng(devices=[]), one_thread():
-        torch.manual_seed(seed)
-        network = judging_network(shape, outputs)
-        optimizer = torch.optim.Adam(network.parameters(), _LR)
-        for step, batch in enumerate(batches):
-            optimizer.param_groups[0]["lr"] = _LR * (1 - step / len(batches))
-            found = loss(network, batch)
-            optimizer.zero_grad()
-            found.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return network.eval()
-
-
-def judging_network(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """Build a small network that reads samples of some shape."""
-    form = DataInfo(shape, "classes", outputs)
-    network = (thesis_cnn_bn if form.is_image and min(shape[1:]) >= 4 else mlp_bn)(form)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return network
+    lessons = [lesson(traits, (), _STEPS)]
+    is_coloured = population.info.is_image and population.info.shape[0] == 3
+    if traits[0].scale == "categorical" and is_coloured:
+        lessons.append(lesson(traits[:1], ("reader",), _READER_STEPS))
+    return Untrained(lessons, styles.tolist(), style_of)
 
 
 def styles_of(partition: Partition) -> dict[str, str]:
@@ -270,14 +224,6 @@ def _number(name: str, known: FloatArray) -> Trait:
     return Trait(name, "number", 1, float(known.mean()), float(known.std()))
 
 
-def _columns(traits: Sequence[Trait]) -> Iterator[tuple[Trait, slice]]:
-    """Yield each trait with the outputs that tell it."""
-    begin = 0
-    for trait in traits:
-        yield trait, slice(begin, begin + trait.outputs)
-        begin += trait.outputs
-
-
 def _outputs(network: nn.Module, x: Tensor) -> FloatArray:
     found: FloatArray = in_batches(network, x).double().numpy()
     return found
@@ -292,18 +238,3 @@ def _target(trait: Trait, values: NDArray[np.generic]) -> Tensor:
     else:
         columns = ((real - trait.mean) / trait.std)[:, np.newaxis]
     return torch.from_numpy(columns).float()
-
-
-def _loss(trait: Trait, output: Tensor, target: Tensor) -> Tensor:
-    if trait.scale == "categorical":
-        return functional.cross_entropy(output, target)
-    known = target.isfinite().all(dim=1)
-    errors = (output[known] - target[known]).square().sum(dim=1)
-    return errors.sum() / len(target)
-
-
-def _samples(population: Population, rows: Rows) -> Tensor:
-    """Return any rows as a client would see them."""
-    nothing = rows[:0]
-    holding = Holding("judges", "", "member", rows, nothing, nothing)
-    return Population(population.dataset, Partition.from_holdings([holding])).data("judges").x

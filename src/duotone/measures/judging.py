@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from duotone.config import RunConfig
 from duotone.data import load_dataset
 from duotone.federation.protocols import Decodes, Generates
-from duotone.measures.judges import Judges, train_judges
-from duotone.measures.measure import Scene
+from duotone.measures.judges import Judges, Untrained, untrained_judges
+from duotone.measures.measure import Course, InPieces, Scene
 from duotone.partition.build import styled_population
 from duotone.partition.partition import Holding, Partition, Population, Rows
 from duotone.seeding import stream
 
 
-def judges(scene: Scene) -> Judges:
+def _of_members(scene: Scene) -> Untrained:
+    return untrained_judges(scene.population, scene.seed)
+
+
+def _course(wanted: Untrained) -> Course[Judges]:
+    return Course(wanted.lessons, wanted.trained)
+
+
+@InPieces
+def judges(scene: Scene) -> Course[Judges]:
     """Return judges that learnt from the members' training samples."""
-    return train_judges(scene.population, scene.seed)
+    return _course(scene.once(_of_members))
 
 
 def every_class_in_every_style(scene: Scene) -> Population | None:
@@ -31,12 +42,21 @@ def every_class_in_every_style(scene: Scene) -> Population | None:
     return dealt_anew(scene.config, scene.population.partition)
 
 
-def judges_of_made(scene: Scene) -> Judges:
-    """Return judges for samples that a method made: they know every class in every style."""
+def untrained_of_made(scene: Scene) -> Untrained:
+    """Return judges for samples that a method made, before they have learnt anything."""
     dealt = scene.once(every_class_in_every_style)
     if dealt is None:
-        return scene.once(judges)
-    return judges_of_unseen(scene.config, scene.population.partition, dealt)
+        return scene.once(_of_members)
+    return _of_unseen(scene.config, scene.population.partition, dealt)
+
+
+@InPieces
+def judges_of_made(scene: Scene) -> Course[Judges]:
+    """Return judges for samples that a method made: they know every class in every style."""
+    wanted = scene.once(untrained_of_made)
+    if wanted is scene.once(_of_members):
+        return Course((), lambda _: scene.once(judges), (judges,))
+    return _course(wanted)
 
 
 def dealt_anew(config: RunConfig, partition: Partition) -> Population | None:
@@ -66,23 +86,28 @@ def dealt_anew(config: RunConfig, partition: Partition) -> Population | None:
 
 def judges_of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Judges:
     """Train judges on every class in every style, to be asked about the run's own clients."""
-    found = train_judges(dealt, config.seed)
-    return found.asked_about({client: style_of(partition, client) for client in partition})
+    return _of_unseen(config, partition, dealt).taught_here()
 
 
-def judges_of_newcomers(scene: Scene) -> Judges:
+def _of_unseen(config: RunConfig, partition: Partition, dealt: Population) -> Untrained:
+    of_clients = {client: style_of(partition, client) for client in partition}
+    return replace(untrained_judges(dealt, config.seed), style_of=of_clients)
+
+
+@InPieces
+def judges_of_newcomers(scene: Scene) -> Course[Judges]:
     """Return judges that know every newcomer's style: those of the members, if they know them all.
 
     Judges are no part of a method, so they may learn from samples that no method has seen. Where
     clients have no style but themselves there is nothing to learn about a newcomer's.
     """
-    judges, partition = scene.once(judges_of_made), scene.population.partition
+    known, partition = scene.once(untrained_of_made), scene.population.partition
     newcomers = [client for client in partition.of_role("newcomer") if partition.size(client)]
-    styles = {judges.style_of[client] for client in newcomers if judges.style_of[client] != client}
-    if styles <= set(judges.styles):
-        return judges
+    styles = {known.style_of[client] for client in newcomers if known.style_of[client] != client}
+    if styles <= set(known.styles):
+        return Course((), lambda _: scene.once(judges_of_made), (judges_of_made,))
     everybody = [*partition.members, *newcomers]
-    return train_judges(scene.population, scene.seed, everybody)
+    return _course(untrained_judges(scene.population, scene.seed, everybody))
 
 
 def style_of(partition: Partition, client: str) -> str:

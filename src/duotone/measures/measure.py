@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
@@ -37,6 +37,7 @@ from duotone.measures.metrics import headline
 from duotone.measures.panels import Picture, Section, StoredPicture
 from duotone.measures.score import Key, Score, Scores
 from duotone.measures.sheet import Sheet
+from duotone.measures.side_by_side import Piece, side_by_side
 from duotone.partition.partition import Population
 from duotone.types import Role
 
@@ -119,6 +120,22 @@ class Scene:
         found: Made = self._made[make]
         return found
 
+    def prepare(self, wanted: Sequence[InPieces[Any]]) -> None:
+        """Make several things at once that will be asked for by :meth:`once`, side by side."""
+        courses: dict[InPieces[Any], Course[Any]] = {}
+        waiting = list(wanted)
+        while waiting:
+            make = waiting.pop(0)
+            if make not in self._made and make not in courses:
+                courses[make] = make.course(self)
+                waiting += courses[make].after
+        pieces = [piece for course in courses.values() for piece in course.pieces]
+        given = iter(side_by_side(self.backend, self.method, self.population, pieces))
+        done = [[next(given) for _ in course.pieces] for course in courses.values()]
+        # What others are made of was added behind them.
+        for (make, course), own in reversed(list(zip(courses.items(), done, strict=True))):
+            self._made[make] = course.whole(own)
+
     def last(self, role: Role, metric: str | None = None) -> list[Row]:
         """Return what clients of a role reached in the last round, by default by the headline."""
         wanted = metric or headline(self.metrics["metric"])
@@ -136,6 +153,40 @@ class Scene:
             Row(number, "", "", key.role, key.part, str(key), score.value)
             for key, score in scores.items()
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Course(Generic[Made]):
+    """How something is made: of pieces of work that other processes may do.
+
+    Attributes:
+        pieces: The work, the longest first.
+        whole: Makes the thing of what the pieces gave.
+        after: What else it asks the scene for.
+    """
+
+    pieces: Sequence[Piece]
+    whole: Callable[[Sequence[Any]], Made]
+    after: Sequence[InPieces[Any]] = ()
+
+
+class InPieces(Generic[Made]):
+    """Something several measures need, for :meth:`Scene.once`, that is made in pieces.
+
+    Args:
+        course: Says how it is made of a scene.
+    """
+
+    def __init__(self, course: Callable[[Scene], Course[Made]]) -> None:
+        self.course = course
+        self.__doc__ = course.__doc__
+
+    def __call__(self, scene: Scene) -> Made:
+        """Return the thing; its own pieces are done side by side."""
+        course = self.course(scene)
+        return course.whole(
+            side_by_side(scene.backend, scene.method, scene.population, course.pieces)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +257,8 @@ class Measure(ABC):
     """What the registry calls it."""
     file: ClassVar[str | None] = None
     """What its details are called in the run folder, without ending."""
+    ahead: ClassVar[Sequence[InPieces[Any]]] = ()
+    """What it will ask the scene for that can be made beside what other measures ask for."""
     level: ClassVar[Level] = "simulation"
     """What the server must be allowed to learn, for the question to be asked at all."""
 

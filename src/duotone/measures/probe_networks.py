@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from duotone.data.dataset import Array
 from duotone.federation.backends.serial import one_thread
+from duotone.federation.optimizers import Adam
 from duotone.measures.questions import Question
 from duotone.seeding import derive
 
@@ -208,10 +209,10 @@ def _fit(x: Tensor, targets: Sequence[_Target], seed: int) -> list[Tensor]:
     validation, training = rows[:held_out], rows[held_out:]
     weights = _start(x.shape[1], candidates, generator)
     parameters = [weight.requires_grad_() for weight in weights]
-    optimiser = torch.optim.Adam(parameters, _RATE, fused=True)
+    optimiser = Adam([(parameters, _RATE)])
     batches = max(1, len(training) // _BATCH)
     passes = max(_PASSES, math.ceil(_STEPS / batches))
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, passes * batches)
+    rates = iter(np.linspace(_RATE, 1e-3 * _RATE, passes * batches, endpoint=False).tolist())
     loss_of = _Loss(candidates)
     best = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
@@ -221,15 +222,17 @@ def _fit(x: Tensor, targets: Sequence[_Target], seed: int) -> list[Tensor]:
         if number - last > max(_PATIENCE, passes // 5):
             break
         shuffled = training[torch.randperm(len(training), generator=generator)]
-        for batch in shuffled.tensor_split(batches):
+        for whole in shuffled.tensor_split(batches):
+            # What is asked about one client's samples need not see all others'.
+            batch = whole[loss_of.is_asked[whole]]
             optimiser.zero_grad()
             # Networks share no weight, so the gradient of the sum is each network's own.
             torch.autograd.backward(loss_of(_forward(weights, x[batch]), batch).sum())
             for weight in weights:
                 assert weight.grad is not None
                 weight.grad.add_(penalties * weight.detach())
-            optimiser.step()
-            schedule.step()
+            with torch.no_grad():
+                optimiser.move(parameters, next(rates))
         with torch.no_grad():
             loss = loss_of(_forward(weights, x[validation]), validation)
             better = loss < least
@@ -283,23 +286,40 @@ def _outputs(weights: list[Tensor], hidden: Tensor) -> Tensor:
 
 
 class _Loss:
-    """The mean loss of each network over the samples it is asked about."""
+    """The mean loss of each network over the samples it is asked about.
+
+    Args:
+        targets: Of each network; classes come first.
+    """
 
     def __init__(self, targets: Sequence[_Target]) -> None:
-        self.classes = [target.values for target in targets if target.classes is not None]
-        self.numbers = [target.values for target in targets if target.classes is None]
+        classes = [target.values for target in targets if target.classes is not None]
+        numbers = [target.values for target in targets if target.classes is None]
+        self.classes = torch.stack(classes) if classes else None
+        self.first_number = len(classes)
+        width = max((values.shape[1] for values in numbers), default=0)
+        # Numbers of fewer values than others have are 0 in what they lack, and so is their error.
+        padded = [functional.pad(values, (0, width - values.shape[1])) for values in numbers]
+        self.numbers = torch.stack(padded) if numbers else None
+        self.has_value = torch.tensor(
+            [[[place < values.shape[1] for place in range(width)]] for values in numbers]
+        )
         self.asked = torch.stack([target.asked for target in targets]).float()
+        self.is_asked = self.asked.any(dim=0)
 
     def __call__(self, outputs: Tensor, rows: Tensor) -> Tensor:
         """Return one loss per network; 0 where no sample is asked about."""
         losses: list[Tensor] = []
-        if self.classes:
-            flat = outputs[: len(self.classes)].flatten(0, 1)
-            classes = torch.cat([values[rows] for values in self.classes])
-            loss = functional.cross_entropy(flat, classes, ignore_index=-1, reduction="none")
-            losses.append(loss.view(len(self.classes), len(rows)))
-        for output, values in zip(outputs[len(self.classes) :], self.numbers, strict=True):
-            error = output[:, : values.shape[1]] - values[rows]
-            losses.append(error.square().sum(dim=1, keepdim=True).T)
+        if self.classes is not None:
+            flat = outputs[: self.first_number].flatten(0, 1)
+            classes = self.classes[:, rows]
+            loss = functional.cross_entropy(
+                flat, classes.flatten(), ignore_index=-1, reduction="none"
+            )
+            losses.append(loss.view(classes.shape))
+        if self.numbers is not None:
+            width = self.numbers.shape[2]
+            error = outputs[self.first_number :, :, :width] - self.numbers[:, rows]
+            losses.append(error.where(self.has_value, 0).square().sum(dim=2))
         asked = self.asked[:, rows]
         return (torch.cat(losses) * asked).sum(dim=1) / asked.sum(dim=1).clamp(min=1)

@@ -59,6 +59,7 @@ class Probes(Measure):
     """Small networks that try to read something from a code."""
 
     name = "probes"
+    ahead = (readings,)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether codes are kept."""

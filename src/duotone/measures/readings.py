@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -11,12 +12,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from duotone.data.dataset import Array
-from duotone.federation.method import Part
+from duotone.federation.method import Method, Part
 from duotone.measures.codes import CodeTable, code_table, is_code
 from duotone.measures.controls import STOPPED, Deals, control_scores, dealt_scores
 from duotone.measures.folds import Fold
 from duotone.measures.linear_heads import train_linear
-from duotone.measures.measure import Scene
+from duotone.measures.measure import Course, InPieces, Scene
 from duotone.measures.probe_networks import Probes, train_probes
 from duotone.measures.questions import (
     Question,
@@ -27,6 +28,7 @@ from duotone.measures.questions import (
     score_answers,
 )
 from duotone.measures.score import Key, Score
+from duotone.partition.partition import Population
 from duotone.seeding import derive, stream
 from duotone.types import Role
 
@@ -49,37 +51,65 @@ class Readings:
     answers: dict[Part, dict[str, Array]]
 
 
+@dataclass(frozen=True, slots=True)
+class _PartReadings:
+    """What probes found in one part, and for each reading what its deals scored."""
+
+    scores: dict[Key, Score]
+    answers: dict[str, Array]
+    dealt: dict[Key, NDArray[np.float64]]
+
+
 def read_codes(table: CodeTable) -> Readings:
     """Ask all questions of all parts that have a code.
 
     ``docs/metrics.md`` says what each score means. What cannot be told is left out: questions with
     a single answer, parts without a code.
     """
-    found = Readings({}, {})
+    return _together(table, [_read_part(table, part) for part in _read(table)])
+
+
+@InPieces
+def readings(scene: Scene) -> Course[Readings]:
+    """Return what probes find in the codes of a scene."""
+    table = scene.once(code_table)
+    pieces = [partial(_part_piece, table, part) for part in _read(table)]
+    return Course(pieces, partial(_together, table))
+
+
+def _read(table: CodeTable) -> list[Part]:
+    """Return the parts that can be read."""
+    return [*table.parts] if table.questions and len(table.members.test) else []
+
+
+def _part_piece(
+    table: CodeTable, part: Part, method: Method, population: Population
+) -> _PartReadings:
+    """Read a part; a piece of work."""
+    return _read_part(table, part)
+
+
+def _read_part(table: CodeTable, part: Part) -> _PartReadings:
     # The number of threads changes the order of sums, and so the last bits of scores.
     with threadpool_limits(1):
-        if table.questions and len(table.members.test):
-            rng = stream(table.seed, "separation", "control")
-            deals = Deals(table.members.folds, table.latents["client"], rng)
-            drawn: dict[Key, NDArray[np.float64]] = {}
-            for part, codes in table.parts.items():
-                reader = _Reader(table, part, codes)
-                found.scores.update(reader.scores())
-                found.answers[part] = reader.answers
-                drawn |= reader.dealt(deals)
-            units = {key: found.scores[key].unit for key in drawn}
-            found.scores.update(control_scores(drawn, units))
-    for key, score in found.scores.items():
+        rng = stream(table.seed, "separation", "control")  # the same deals for all parts
+        deals = Deals(table.members.folds, table.latents["client"], rng)
+        reader = _Reader(table, part, table.parts[part])
+        return _PartReadings(reader.scores(), reader.answers, reader.dealt(deals))
+
+
+def _together(table: CodeTable, found: Sequence[_PartReadings]) -> Readings:
+    """Put what was found in all parts together; all readings have a bar in common."""
+    scores = {key: score for own in found for key, score in own.scores.items()}
+    drawn = {key: dealt for own in found for key, dealt in own.dealt.items()}
+    scores.update(control_scores(drawn, {key: scores[key].unit for key in drawn}))
+    for key, score in scores.items():
         # Newcomers' names alone are learnt from newcomers.
         is_own = key.role == "newcomer" and key.question == "client"
         rows = table.newcomers if is_own else table.members
-        found.scores[key] = replace(score, learnt_on=rows.learnt_on)
-    return found
-
-
-def readings(scene: Scene) -> Readings:
-    """Return what probes find in the codes of a scene."""
-    return read_codes(scene.once(code_table))
+        scores[key] = replace(score, learnt_on=rows.learnt_on)
+    answers = {part: own.answers for part, own in zip(_read(table), found, strict=True)}
+    return Readings(scores, answers)
 
 
 class _Reader:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict, cast
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
-from duotone.federation.backends.serial import one_thread
+from duotone.federation.backends import Backend
+from duotone.federation.backends.serial import Serial, one_thread
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
 from duotone.measures.agreement import (
@@ -26,14 +28,18 @@ from duotone.measures.agreement import (
 )
 from duotone.measures.attackers import (
     SHOWN,
-    attacker_by_originals,
-    attacker_by_restyled,
+    Numbers,
+    RestyledTo,
+    drawn_and_named,
     guessed_source,
+    knowing_originals,
+    knowing_the_method,
     named_source,
 )
 from duotone.measures.decoding import choose_holders
 from duotone.measures.judges import Judges
-from duotone.measures.judging import judges_of_made, judges_of_newcomers
+from duotone.measures.judging import judges_of_made, judges_of_newcomers, untrained_of_made
+from duotone.measures.lessons import with_learnt
 from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.metrics import Direction
 from duotone.measures.panels import (
@@ -47,7 +53,8 @@ from duotone.measures.panels import (
 )
 from duotone.measures.score import Key, Score
 from duotone.measures.sheets import restyle_sheet
-from duotone.measures.stylists import Stylist, drawn_as, find_stylists, originals_of, restyles
+from duotone.measures.side_by_side import Piece, side_by_side
+from duotone.measures.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.partition.partition import Population
 from duotone.seeding import stream
 from duotone.types import ROLES
@@ -92,6 +99,7 @@ def restyle_scores(
     seed: int,
     *,
     for_newcomers: Judges | None = None,
+    backend: Backend | None = None,
 ) -> RestyleResult:
     """Re-style test samples of every client as every other would have them, and score them.
 
@@ -111,21 +119,32 @@ def restyle_scores(
         population: Every client's samples.
         seed: Of every random draw.
         for_newcomers: What reads samples where a newcomer is concerned, if not the same judges.
+        backend: Whose workers train the attackers and draw; by default nobody's.
     """
-    attackers = {
-        "attacker": attacker_by_originals(stylists, population, seed),
-        "attacker_informed": attacker_by_restyled(
-            method, stylists, stylists, population.info, seed
-        ),
-    }
+    where = Serial(method, population) if backend is None else backend
+    names = [stylist.client for stylist in stylists]
+    # The informed one learns longer.
+    pieces: list[Piece] = [
+        partial(knowing_the_method, stylists, seed),
+        partial(knowing_originals, names, seed),
+    ]
+    informed, plain = side_by_side(where, method, population, pieces)
+    learnt = {"attacker": plain, "attacker_informed": informed}
     newcomers = {stylist.client for stylist in stylists if stylist.role == "newcomer"}
 
     def reader(is_new: bool) -> Judges:
         return for_newcomers if is_new and for_newcomers is not None else judges
 
-    found = dict(_judged(method, stylists, population, attackers, reader, seed))
+    drawn = side_by_side(
+        where,
+        method,
+        population,
+        [partial(drawn_and_named, stylists, number, learnt, seed) for number in range(len(names))],
+    )
+    found = _judged(stylists, population, drawn, reader)
+    attacker = with_learnt(population.info.shape, len(names), plain)
     originals = {
-        source.client: _named(attackers["attacker"], originals_of(source, population, "test"), i)
+        source.client: _agreed(named_source(attacker, originals_of(source, population, "test")), i)
         for i, source in enumerate(stylists)
     }
     by_label = _by_label(stylists, population)
@@ -142,31 +161,28 @@ def restyle_scores(
 
 
 def _judged(
-    method: Method,
     stylists: Sequence[Stylist],
     population: Population,
-    attackers: Mapping[str, nn.Module],
+    drawn: Sequence[Sequence[RestyledTo]],
     reader: Callable[[bool], Judges],
-    seed: int,
-) -> Iterator[tuple[Pair, Agreements]]:
-    """Yield what judges and attackers say of every client's samples in every other's style."""
-    for target in stylists:
-        model = method.load(target.params, population.info).eval()
-        for number, source in enumerate(stylists):
-            if source is target:
-                continue
-            pair = (source.client, target.client)
-            x = drawn_as(method, model, source, target, "test", seed)
-            found = {name: _named(one, x, number) for name, one in attackers.items()}
-            if not isinstance(method, Decodes):  # else swaps have judged it
-                is_new = "newcomer" in (source.role, target.role)
-                found |= read_restyled(reader(is_new), population, pair, x)
-            yield pair, found
+) -> dict[Pair, Agreements]:
+    """Return what judges and attackers say of every client's samples in every other's style."""
+    number = {stylist.client: place for place, stylist in enumerate(stylists)}
+    found: dict[Pair, Agreements] = {}
+    for target, others in zip(stylists, drawn, strict=True):
+        for source, named, x in others:
+            pair = (source, target.client)
+            agreed = {name: _agreed(own, number[source]) for name, own in named.items()}
+            if x is not None:
+                is_new = "newcomer" in (stylists[number[source]].role, target.role)
+                agreed |= read_restyled(reader(is_new), population, pair, x)
+            found[pair] = agreed
+    return found
 
 
-def _named(attacker: nn.Module, x: Tensor, number: int) -> Agreement:
-    named = named_source(attacker, x).astype(np.float64)
-    return agreement("categorical", np.full(len(x), float(number)), named)
+def _agreed(named: Numbers, number: int) -> Agreement:
+    truth = np.full(len(named), float(number))
+    return agreement("categorical", truth, named.astype(np.float64))
 
 
 def read_restyled(judges: Judges, population: Population, pair: Pair, x: Tensor) -> Agreements:
@@ -252,6 +268,7 @@ class Restyling(Measure):
 
     name = "restyling"
     file = "restyle"
+    ahead = (judges_of_made, judges_of_newcomers)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the method re-styles, there are two clients, and codes are kept."""
@@ -271,6 +288,7 @@ class Restyling(Measure):
             population,
             seed,
             for_newcomers=scene.once(judges_of_newcomers),
+            backend=scene.backend,
         )
         sheets = []
         if population.info.is_image and not isinstance(method, Decodes):  # swaps are drawn there
@@ -280,7 +298,7 @@ class Restyling(Measure):
         return Findings(found.scores, scene.rows(found.scores), table, sheets=sheets)
 
     def _chosen(self, scene: Scene) -> list[str]:
-        style_of = scene.once(judges_of_made).style_of
+        style_of = scene.once(untrained_of_made).style_of
         return choose_holders(scene.population.partition, style_of, scene.seed)
 
     def section(self, record: Record) -> Section | None:

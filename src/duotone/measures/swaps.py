@@ -49,6 +49,7 @@ class Swaps(Measure):
 
     name = "swaps"
     file = "swap"
+    ahead = (judges,)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the method decodes, and codes are kept."""

@@ -285,9 +285,13 @@ class _Execution:
         scene = self._scene(serving, [c for c in self.clients if c in scored], backend)
         scores: dict[Key, Score] = {}
         sheets: list[Sheet] = []
-        for measure in all_measures(self.plan.config.measure):
-            if not (is_within(measure, self.plan.config.level) and measure.applies(scene)):
-                continue
+        asked = [
+            measure
+            for measure in all_measures(self.plan.config.measure)
+            if is_within(measure, self.plan.config.level) and measure.applies(scene)
+        ]
+        scene.prepare([thing for measure in asked for thing in measure.ahead])
+        for measure in asked:
             found = measure.measure(scene)
             scores.update(found.scores)
             sheets += found.sheets

@@ -26,7 +26,7 @@ WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     # Keep freed blocks instead of giving them back to the kernel: large activations come and go in
-    # every step, and mapping them anew costs a fifth of the time of a dual VAE.
+    # every step. Measured at 1.00 to 1.08 times the speed for FedDVA, so it does no harm, either.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MALLOC_TOP_PAD_": str(16 << 20),

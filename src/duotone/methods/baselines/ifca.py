@@ -34,7 +34,6 @@ import math
 
 import torch
 from pydantic import Field
-from sklearn.cluster import KMeans
 from torch import Tensor
 from torch.nn import functional
 
@@ -72,6 +71,8 @@ def split_by_direction(moves: Tensor, groups: int, info: RoundInfo) -> list[int]
         groups: How many groups to make; fewer if there are fewer clients.
         info: The source of the random starts of k-means.
     """
+    from sklearn.cluster import KMeans  # 120 MB that no worker needs
+
     directions = functional.normalize(moves.double(), dim=1)
     seed = derive(info.seed, "split") % 2**32
     means = KMeans(min(groups, len(moves)), n_init=20, random_state=seed)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from duotone.federation.params import stored
@@ -215,6 +214,8 @@ def first_centres(clients: Sequence[Moments], concepts: int, rng: np.random.Gene
         concepts: How many centres.
         rng: Draws the places and the start of k-means.
     """
+    from sklearn.cluster import KMeans  # 120 MB that no worker needs
+
     drawn = [
         rng.multivariate_normal(client.mean.numpy(), client.covariance.numpy(), DRAWN)
         for client in clients
