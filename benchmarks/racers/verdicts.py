@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite, nan
 from statistics import median
 from typing import TypeAlias
 
@@ -23,10 +24,16 @@ def objections(turns: Mapping[str, Sequence[Turn]]) -> dict[str, str]:
         turns: The state before the first round and after each, of contenders that all had the same
             number of turns.
     """
-    start = median(own[0]["loss"] for own in turns.values())
-    loss = median(own[-1]["loss"] for own in turns.values())
-    accuracy = median(own[-1]["accuracy"] for own in turns.values())
+    start = _usual([own[0]["loss"] for own in turns.values()])
+    loss = _usual([own[-1]["loss"] for own in turns.values()])
+    accuracy = _usual([own[-1]["accuracy"] for own in turns.values()])
     return {name: _objection(own[0], own[-1], start, loss, accuracy) for name, own in turns.items()}
+
+
+def _usual(values: Sequence[float]) -> float:
+    # A NaN has no place in an order, and would move the median at random.
+    numbers = [value for value in values if isfinite(value)]
+    return median(numbers) if numbers else nan
 
 
 def _objection(first: Turn, last: Turn, start: float, loss: float, accuracy: float) -> str:
