@@ -15,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ sys.path.append(str(PLACE / "racers"))  # its scripts run alone, beside course.p
 
 from course import CHECKED, CLIENTS, EVALUATE, SAMPLED, TRAIN, WORKERS  # noqa: E402
 from environments import PINS, is_ready, python, set_up  # noqa: E402
+from flower_nodes import cpu_seconds  # noqa: E402
 from verdicts import objections, ratios  # noqa: E402
 
 TRAIN_SAMPLES = 300
@@ -96,8 +97,8 @@ class Runner:
             "FLWR_TELEMETRY_ENABLED": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
         }
-        if not entry.peer:
-            own["PYTHONPATH"] = os.pathsep.join([*map(str, sys.path), str(PLACE)])
+        # Peers see their own environment only.
+        own["PYTHONPATH"] = "" if entry.peer else os.pathsep.join(sys.path)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
                 [*entry.command(), *asked],
@@ -107,32 +108,45 @@ class Runner:
                 text=True,
                 cwd=folder,
                 env=os.environ | own,
+                # Linux shares processors out by session: everybody gets one.
+                start_new_session=True,
             )
-        self.turns = [self._heard()]
+        self.turns: list[dict[str, Any]] = []
+        self.fell = False
 
-    def _heard(self) -> dict[str, Any]:
+    def listen(self, **facts: Any) -> None:
+        """Wait until it is ready for its next turn, and note what it says."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.entry.label} ended:\n{self.log.read_text()[-3000:]}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        if line:
+            self.turns.append(json.loads(line) | facts)
+        else:
+            self.fell = True
+            print(f"{self.entry.label} ended:\n{self.log.read_text()[-3000:]}", flush=True)
 
     def _say(self, order: str) -> None:
-        lines: TextIO | None = self._process.stdin
-        assert lines is not None
-        print(order, file=lines, flush=True)
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            print(order, file=self._process.stdin, flush=True)
 
     def take_turn(self, order: str) -> None:
-        """Let it do one round."""
+        """Let it do one round, unless it fell before."""
+        if self.fell:
+            return
+        before = cpu_seconds(self._process.pid)
         self._say(order)
-        self.turns.append(self._heard() | {"turn": order, "load": os.getloadavg()[0]})
+        self.listen(turn=order, load=os.getloadavg()[0])
+        if not self.fell:
+            turn = self.turns[-1]
+            turn["cpu"] = cpu_seconds(self._process.pid) - before - turn.pop("checking")
 
     def end(self) -> None:
-        """Let it come to its end by itself."""
-        if self._process.poll() is None:
-            self._say("end")
-            self._process.wait(120)
+        """Let it come to its end by itself; without an answer it is ended."""
+        self._say("end")
+        try:
+            self._process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
 
 def write_course(path: Path, samples: int) -> str:
@@ -168,10 +182,11 @@ def race(entries: Sequence[Entry], folder: Path, orders: Sequence[str]) -> list[
     """Let contenders take turns; return them when all are done."""
     asked = ["--course", str(folder / COURSE), "--rounds", str(len(orders))]
     with ExitStack() as stack:
-        runners = []
-        for entry in entries:
-            runners.append(Runner(entry, folder, asked))
-            stack.callback(runners[-1].end)
+        runners = [Runner(entry, folder, asked) for entry in entries]
+        for runner in runners:
+            stack.callback(runner.end)
+        for runner in runners:
+            runner.listen()
         for number, order in enumerate(orders, 1):
             for runner in runners:
                 runner.take_turn(order)
@@ -182,38 +197,46 @@ def race(entries: Sequence[Entry], folder: Path, orders: Sequence[str]) -> list[
 
 def figures_of(runners: Sequence[Runner]) -> dict[str, Any]:
     """Return every contender's figures, compared with the first one's."""
-    states = {runner.entry.label: runner.turns for runner in runners}
+    states = {runner.entry.label: runner.turns for runner in runners if not runner.fell}
     why_not = objections(states)
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {
+        runner.entry.label: {"void": "it broke down", "turns": runner.turns} for runner in runners
+    }
     for label, own in states.items():
         figures[label] = {"void": why_not[label], "versions": own[0].pop("versions")}
         for order in (TRAIN, EVALUATE):
-            mine, theirs = seconds(own, order), seconds(states[WINNER], order)
-            figures[label][order] = {"seconds": min(mine), "ratio": ratios(mine, theirs)}
+            figures[label][order] = {"seconds": min(taken(own, order, "seconds"))}
+            for name, unit in (("ratio", "seconds"), ("cpu_ratio", "cpu")):
+                mine, theirs = taken(own, order, unit), taken(states[WINNER], order, unit)
+                figures[label][order][name] = ratios(mine, theirs)
         figures[label]["turns"] = own
     return figures
 
 
-def seconds(turns: Sequence[Mapping[str, Any]], order: str) -> list[float]:
-    """Return how long the turns of one kind took; the state before and the cold turn left out."""
-    return [turn["seconds"] for turn in turns[2:] if turn["turn"] == order]
+def taken(turns: Sequence[Mapping[str, Any]], order: str, unit: str) -> list[float]:
+    """Return what the turns of one kind took; the state before and the cold turn left out."""
+    return [turn[unit] for turn in turns[2:] if turn["turn"] == order]
 
 
 def print_table(figures: Mapping[str, Any]) -> None:
-    """Print what was measured."""
-    heads = "".join(f"{name:>11}{'times duotone':>26}" for name in ("train s", "+ score s"))
-    print(f"\n{'':<34}{heads}{'loss':>8}{'correct':>9}")
+    """Print what was measured, as multiples of duotone's."""
+    for order, title in ((TRAIN, "Training"), (EVALUATE, "Training, then scoring all clients")):
+        print(f"\n{title:<36}{'s':>8}{'times':>7}{'from–to':>13}{'processor':>11}{'from–to':>13}")
+        for label, own in figures.items():
+            if own["void"]:
+                print(f"{label:<36}  void: {own['void']}")
+                continue
+            line = f"{label:<36}{own[order]['seconds']:>8.2f}"
+            for name, width in (("ratio", 7), ("cpu_ratio", 11)):
+                ratio = own[order][name]
+                spread = f"{ratio['lowest']:.2f}–{ratio['highest']:.2f}"
+                line += f"{ratio['median']:>{width}.2f}{spread:>13}"
+            print(line)
+    print(f"\n{'After the last turn':<36}{'loss':>8}{'correct':>9}")
     for label, own in figures.items():
-        if own["void"]:
-            print(f"{label:<34}  void: {own['void']}")
-            continue
-        line = f"{label:<34}"
-        for order in (TRAIN, EVALUATE):
-            ratio = own[order]["ratio"]
-            spread = f"{ratio['median']:.2f} ({ratio['lowest']:.2f}–{ratio['highest']:.2f})"
-            line += f"{own[order]['seconds']:>11.2f}{spread:>26}"
-        last = own["turns"][-1]
-        print(f"{line}{last['loss']:>8.3f}{last['accuracy']:>9.1%}")
+        if own["turns"]:
+            last = own["turns"][-1]
+            print(f"{label:<36}{last['loss']:>8.3f}{last['accuracy']:>9.1%}")
 
 
 def main() -> None:
