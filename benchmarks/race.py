@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,21 +178,21 @@ def write_course(path: Path, samples: int) -> str:
     return kind
 
 
-def race(entries: Sequence[Entry], folder: Path, orders: Sequence[str]) -> list[Runner]:
-    """Let contenders take turns; return them when all are done."""
+def race(entries: Sequence[Entry], folder: Path, orders: Sequence[str]) -> Iterator[list[Runner]]:
+    """Let contenders take turns; yield them whenever each has had the same turns."""
     asked = ["--course", str(folder / COURSE), "--rounds", str(len(orders))]
     with ExitStack() as stack:
-        runners = [Runner(entry, folder, asked) for entry in entries]
-        for runner in runners:
-            stack.callback(runner.end)
-        for runner in runners:
-            runner.listen()
+        runners: list[Runner] = []
+        for entry in entries:
+            runners.append(Runner(entry, folder, asked))
+            stack.callback(runners[-1].end)
+            runners[-1].listen()  # one after the other: Ray gives up if it starts too slowly
         for number, order in enumerate(orders, 1):
             for runner in runners:
                 runner.take_turn(order)
             load = os.getloadavg()[0]
             print(f"turn {number} of {len(orders)}: {order}, load {load:.1f}", flush=True)
-    return runners
+            yield runners
 
 
 def figures_of(runners: Sequence[Runner]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def figures_of(runners: Sequence[Runner]) -> dict[str, Any]:
         runner.entry.label: {"void": "it broke down", "turns": runner.turns} for runner in runners
     }
     for label, own in states.items():
-        figures[label] = {"void": why_not[label], "versions": own[0].pop("versions")}
+        figures[label] = {"void": why_not[label], "versions": own[0]["versions"]}
         for order in (TRAIN, EVALUATE):
             figures[label][order] = {"seconds": min(taken(own, order, "seconds"))}
             for name, unit in (("ratio", "seconds"), ("cpu_ratio", "cpu")):
@@ -264,12 +264,15 @@ def main() -> None:
         kind = write_course(Path(place) / COURSE, given.samples)
         print(f"{kind}: {SAMPLED} of {CLIENTS} clients train on {given.samples} samples each;")
         print(f"in every other round all are scored on {TEST_SAMPLES} each.", flush=True)
-        runners = race(entries, Path(place), [EVALUATE, *[TRAIN, EVALUATE] * given.turns])
-    figures = figures_of(runners)
+        facts = {"machine": machine(), "samples": kind, "train_samples": given.samples}
+        facts |= {"test_samples": TEST_SAMPLES, "checked_on": CHECKED, "missing": missing}
+        figures: dict[str, Any] = {}
+        orders = [EVALUATE, *[TRAIN, EVALUATE] * given.turns]
+        for number, runners in enumerate(race(entries, Path(place), orders)):
+            if number >= len((EVALUATE, TRAIN)):  # a race that is broken off leaves what it has
+                figures = figures_of(runners)
+                save("race.json", "race", facts | {"contenders": figures})
     print_table(figures)
-    facts = {"machine": machine(), "samples": kind, "train_samples": given.samples}
-    facts |= {"test_samples": TEST_SAMPLES, "checked_on": CHECKED, "missing": missing}
-    save("race.json", "race", facts | {"contenders": figures})
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ Turn: TypeAlias = Mapping[str, float]
 
 SAME_START = 1e-4
 """How far the loss before the first round may be from the median contender's, as a share of it."""
-LOSS_BAND = 1.3
+LOSS_BAND = 1.4
 """How many times higher or lower than the median contender's a loss may be after the last turn."""
-ACCURACY_BAND = 0.03
+ACCURACY_BAND = 0.06
 """How far from the median contender's an accuracy may be after the last turn."""
 
 
