@@ -11,10 +11,11 @@ Turn: TypeAlias = Mapping[str, float]
 
 SAME_START = 1e-4
 """How far the loss before the first round may be from the median contender's, as a share of it."""
-LOSS_BAND = 1.4
+LOSS_BAND = 1.25
 """How many times higher or lower than the median contender's a loss may be after the last turn."""
-ACCURACY_BAND = 0.06
-"""How far from the median contender's an accuracy may be after the last turn."""
+ACCURACY_BAND = 0.15
+"""How far from the median contender's an accuracy may be after the last turn; wide, because in the
+first rounds it swings between seeds that have the same loss."""
 
 
 def objections(turns: Mapping[str, Sequence[Turn]]) -> dict[str, str]:
