@@ -61,6 +61,13 @@ def test_if_all_fail_nobody_has_a_figure(verdicts):
     assert all(verdicts.objections(failed).values())
 
 
+def test_what_is_no_number_does_not_move_the_median(verdicts):
+    failed = {name: turns(loss=float("nan")) for name in "xy"}
+    found = verdicts.objections({"a": turns(), **failed})
+    assert not found["a"]
+    assert found["x"]
+
+
 def test_only_the_last_turn_is_judged(verdicts):
     late = turns()
     late[1] = {"loss": 5.0, "accuracy": 0.1}
