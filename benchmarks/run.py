@@ -23,6 +23,7 @@ import explain
 import explorer
 import memory
 import peers
+import scale
 import serving
 from workloads import (
     REGISTERED,
@@ -251,13 +252,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only",
-        choices=("speed", "rounds", "memory", "serving", "explain", "explorer"),
+        choices=("speed", "rounds", "memory", "serving", "explain", "explorer", "scale"),
         help="measure one thing",
     )
     parser.add_argument(
         "--sweeps", type=int, default=3, help="turns of every contender; the first is cold"
     )
     parser.add_argument("--short", action="store_true", help="fewer samples: quick, rough")
+    parser.add_argument("--before", type=Path, help="of scale: src of another checkout, beside")
     options = parser.parse_args()
 
     load = os.getloadavg()[0]
@@ -279,6 +281,9 @@ def main() -> None:
         save("explain.json", "explain", facts | explain.measure())
     if options.only in (None, "explorer"):
         save("explorer.json", "explorer", facts | explorer.measure())
+    if options.only in (None, "scale"):
+        figures = scale.measure(short=options.short, before=options.before)
+        save("scale.json", "scale", facts | figures)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,8 @@ def outcome(values: Mapping[str, Any]) -> dict[str, Any]:
             found = scores(duotone.run(dict(values), out=Path(place) / "run"))
         except DuotoneError as error:  # that a rule gives up is a result
             found = {"failed": str(error)}
+    if not found.get("accuracy", True):
+        found = {"failed": "No honest member has a model that answers."}
     return {**found, "seconds": round(time.process_time() - began, 1)}
 
 

@@ -41,6 +41,10 @@ class Settings(BaseModel):
     )
 
 
+MANY_CLIENTS = 1_000
+"""Beyond this, not every client is evaluated, and not every client's model is kept."""
+
+
 class RunConfig(Settings):
     """What one run does. What is ``None`` is filled in before the run starts."""
 
@@ -60,7 +64,7 @@ class RunConfig(Settings):
     """The source of every random draw."""
     evaluate_every: int = Field(5, ge=1)
     """Rounds between two evaluations; the last round is always evaluated."""
-    evaluate_clients: int | None = Field(None, ge=1)
+    evaluate_clients: int = Field(MANY_CLIENTS, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
     labels: int | None = Field(None, ge=1)
     """Training samples per client with a label; by default all. Some methods use the rest too."""
@@ -86,7 +90,7 @@ class RunConfig(Settings):
     """Members whose updates a round needs; with fewer the run stops."""
     level: Literal["scores", "codes", "simulation"] = "simulation"
     """What the server may learn of single clients: scores, codes of samples too, or everything."""
-    backend: Literal["auto", "serial", "processes", "flower"] = "auto"
+    backend: Literal["auto", "serial", "processes", "flower", "flower-ray"] = "auto"
     """Where clients are computed; all give the same results."""
     workers: int | None = Field(None, ge=1, le=1024)
     """Worker processes; by default one per core."""

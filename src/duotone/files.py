@@ -46,6 +46,19 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def append_durably(path: Path, content: bytes, at: int) -> None:
+    """Write the end of a file from a position on, and wait until it is on the disk.
+
+    What stood there before, of a writer that died, is cut off first.
+    """
+    with disk_errors(path), open(os.open(path, os.O_WRONLY | _NO_FOLLOW), "wb") as file:
+        file.truncate(at)
+        file.seek(at)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file in one step: a reader sees the old content or the new, never a part of it."""
     part = path.with_name(path.name + ".part")

@@ -80,9 +80,7 @@ CAUGHT: dict[str, Twist] = {
 
 PASSES: dict[str, Twist] = {
     "low bits": hidden_in_low_bits,
-    "metrics": lambda u, s, d: replace(
-        u, metrics={f"m{i}": float(v) for i, v in enumerate(head(s).flatten()[:50])}
-    ),
+    "a declared metric": lambda u, s, d: replace(u, metrics={"train_loss": float(head(s).mean())}),
     "a weight": lambda u, s, d: replace(u, weight=1 + abs(float(head(s).tanh().mean()))),
 }
 """What no form can tell from honest work."""
@@ -150,14 +148,32 @@ def test_the_servers_state_cannot_be_written_in_place():
     assert result.server.extra["board"].tolist() == [0] * 64
 
 
-def test_what_a_method_remembers_in_itself_reaches_a_server_in_the_same_process():
+def test_metrics_that_are_not_declared_do_not_leave():
+    def chatty(update: ClientUpdate, state: ClientState, _: ClientData) -> ClientUpdate:
+        numbers = {f"m{i}": float(v) for i, v in enumerate(head(state).flatten())}
+        return replace(update, metrics={**update.metrics, **numbers})
+
+    result = one_round(leaking(chatty))
+    assert {tuple(update.metrics) for update in result.updates} == {("train_loss",)}
+    assert result.dropped["c0"].endswith("of its metrics are not declared")
+
+
+def test_what_a_method_remembers_in_itself_does_not_reach_the_server():
     class Remembers(FedPer):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.board = {"first": torch.zeros(64)}
+
         def client_update(self, server, client, data, info):
             self.seen = data.x
+            self.board[data.client] = data.x
+            self.board["first"].copy_(data.x[0].flatten())
             return super().client_update(server, client, data, info)
 
-    method = Remembers(Remembers.Config(epochs=1), mlp)
-    one_round(method)
-    assert method.seen.shape[0] == 24  # a simulation is one process; only other backends part them
-    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
-    assert "**the method object itself**" in text
+        def server_update(self, server, updates, info):
+            found.append((hasattr(self, "seen"), set(self.board), float(self.board["first"].sum())))
+            return super().server_update(server, updates, info)
+
+    found: list[tuple[bool, set[str], float]] = []
+    one_round(Remembers(Remembers.Config(epochs=1), mlp))
+    assert found == [(False, {"first"}, 0.0)]

@@ -23,6 +23,8 @@ import duotone as library
 from duotone.federation.backends import ClientResult, Failure
 from duotone.federation.backends.serial import Serial
 from duotone.federation.jobs import TrainJob
+from duotone.federation.journal import state_file
+from duotone.federation.manifest import read_manifest
 from duotone.runs import plan_run, prepare
 from duotone.runs.execute import execute
 
@@ -180,10 +182,10 @@ def assert_same(hospitals, run, simulation):
     for file in (simulation / "checkpoints").glob("server-*"):
         assert (run / "checkpoints" / file.name).read_bytes() == file.read_bytes()
     assert not list((run / "checkpoints" / "clients").iterdir())
-    last = json.loads((simulation / "checkpoints" / "manifest.json").read_text())["clients"]
+    (last,) = read_manifest(simulation / "checkpoints").states(simulation / "checkpoints", "last")
     assert last.keys() == set(HOSPITALS)
-    for client, name in last.items():
-        file = simulation / "checkpoints" / name
+    for client, state in last.items():
+        file = simulation / "checkpoints" / state_file(client, state.round)
         kept = hospitals.kept_by(client, run) / file.name
         assert kept.read_bytes() == file.read_bytes(), file.name
 

@@ -54,7 +54,7 @@ def read(path: Path, how: int) -> None:
         with run.folder.reading(which) as kept:
             time.sleep(random.uniform(0, 0.05))
             assert kept.server().shared
-            for client in kept.snapshot.clients:
+            for client in kept.states:
                 assert kept.get(client) is not None
 
 

@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from old_manifests import listing
 
 from duotone.errors import CheckpointError, RunError
+from duotone.federation import journal
+from duotone.federation.journal import file_stem
 from duotone.federation.manifest import read_manifest
-from duotone.federation.store import FolderStore, Shelf, file_stem, reading
+from duotone.federation.store import FolderStore, Shelf, reading
 from duotone.files import write_atomically
-from duotone.types import ClientState, ServerState
+from duotone.types import ClientState, FarState, ServerState
 
 
 def server(value: float) -> ServerState:
@@ -71,10 +79,12 @@ def test_a_round_that_was_not_committed_never_happened(store, tmp_path):
 def test_opening_clears_what_a_dead_writer_left(store, tmp_path):
     store.put(2, "a", state(9))
     (tmp_path / "server-00002.safetensors").write_bytes(b"half a file")
+    (tmp_path / "clients-00002.journal").write_bytes(b"half a journal")
     (tmp_path / "manifest.json.part").write_bytes(b"{")
     FolderStore(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*")) == [
         "clients",
+        "clients-00001.journal",
         "manifest.json",
         "server-00001.safetensors",
     ]
@@ -149,19 +159,23 @@ def test_a_missing_manifest_is_a_clear_error_that_removes_nothing(store, tmp_pat
 @pytest.mark.parametrize(
     "name", ["../../victim.txt", "/victim.txt", "clients/../x-00001.safetensors"]
 )
-@pytest.mark.parametrize("where", ["files", "server", "clients", "selected"])
+@pytest.mark.parametrize("where", ["journal", "server", "clients", "selected", "old server"])
 def test_a_manifest_that_names_files_elsewhere_is_refused(store, tmp_path, name, where):
     victim = tmp_path.parent.parent / "victim.txt"
     victim.write_text("keep me")
     path = tmp_path / "manifest.json"
     content = json.loads(path.read_text())
-    content["files"][name] = 1
-    if where == "server":
+    if where in ("clients", "old server"):
+        content = listing(tmp_path)
+        content["files"][name] = 1
+    if where in ("server", "old server"):
         content["server"] = name
+    elif where == "journal":
+        content["journal"]["file"] = name
     elif where == "clients":
         content["clients"]["a"] = name
     elif where == "selected":
-        content["selected"] = {"round": 1, "server": name, "clients": {}, "notes": {}}
+        content["selected"] = {"round": 1, "server": name}
     path.write_text(json.dumps(content))
     for open_it in (FolderStore, read_manifest):
         with pytest.raises(CheckpointError, match="no file of this folder"):
@@ -248,6 +262,7 @@ def test_the_selected_round_is_kept_whole_beside_the_last(store, tmp_path):
     files = {path.name for path in everything(tmp_path)}
     assert files == {
         "manifest.json",
+        "clients-00001.journal",
         *(f"server-0000{round}.safetensors" for round in (2, 5)),
         *(f"a-0000{round}.safetensors" for round in (2, 5)),
         *("b%2F%C3%BC-00001.safetensors", "c-00005.safetensors"),
@@ -265,12 +280,162 @@ def test_a_run_without_a_selected_round_says_so(store, tmp_path):
         pass
 
 
-def test_folders_of_the_first_format_are_still_read(store, tmp_path):
-    path = tmp_path / "manifest.json"
-    content = json.loads(path.read_text())
-    del content["selected"]
-    path.write_text(json.dumps({**content, "format": 1}))
-    assert torch.equal(FolderStore(tmp_path).get("a").local["head"], torch.full((2, 2), 1.0))
+@pytest.mark.parametrize("format", [1, 2])
+def test_folders_of_older_formats_are_read_and_continued(store, tmp_path, format):
+    store.put(2, "a", state(2))
+    store.put(2, "far", FarState(round=2))
+    store.commit(2, server(2), {"n": 2}, selects=format == 2)
+    store.put(3, "a", state(3))
+    store.put(3, "c", state(3))
+    store.commit(3, server(3), {"n": 3})
+    as_it_is = tmp_path.with_name(tmp_path.name + "_as_it_is")
+    shutil.copytree(tmp_path, as_it_is)
+    (tmp_path / "manifest.json").write_text(json.dumps(listing(tmp_path, format)))
+    (tmp_path / "clients-00001.journal").unlink()
+    again = FolderStore(tmp_path)
+    for one in (again, FolderStore(as_it_is)):
+        assert one.get("a").local["head"][0, 0] == 3
+        assert one.get("far") == FarState(round=2)
+        one.put(4, "b/ü", state(4))
+        one.commit(4, server(4), {"n": 4})
+        assert FolderStore(one.folder).get("a").local["head"][0, 0] == 3
+        assert FolderStore(one.folder).get("b/ü").local["head"][0, 0] == 4
+    if format == 2:
+        with reading(tmp_path, "selected") as best:
+            assert best.get("a").local["head"][0, 0] == 2
+            assert best.get("b/ü").local["head"][0, 0] == 2
+            assert best.get("c") is None
+    states = [{p.name for p in each.glob("**/*.safetensors")} for each in (tmp_path, as_it_is)]
+    assert states[0] == states[1]
+
+
+def test_a_torn_line_behind_the_committed_ones_is_nobodys(store, tmp_path):
+    path = tmp_path / "clients-00001.journal"
+    right = path.read_bytes()
+    path.write_bytes(right + b'["a",2,12')  # killed while it was written
+    with reading(tmp_path) as last:
+        assert last.get("a").local["head"][0, 0] == 1
+    again = FolderStore(tmp_path)
+    again.put(2, "c", state(3))
+    again.commit(2, server(2), {})
+    assert path.read_bytes().startswith(right + b'["c",2,'), "the torn line was cut off"
+    assert FolderStore(tmp_path).get("c").local["head"][0, 0] == 3
+
+
+def test_a_kill_between_the_journal_and_the_manifest_leaves_the_round_before(
+    store, tmp_path, monkeypatch
+):
+    store.commit(1, server(1), {}, selects=True)
+
+    def killed(path, content):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "clients-00001.journal"
+    before = path.stat().st_size
+    store.put(2, "a", state(9))
+    store.put(2, "d", state(9))
+    monkeypatch.setattr("duotone.federation.store.write_atomically", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.commit(2, server(2), {}, selects=True)
+    monkeypatch.undo()
+    assert path.stat().st_size > before, "it was killed after that"
+    for which in ("last", "selected"):
+        with reading(tmp_path, which) as kept:
+            assert (kept.round, kept.get("d")) == (1, None)
+            assert kept.get("a").local["head"][0, 0] == 1
+    again = FolderStore(tmp_path)
+    again.put(2, "b/ü", state(7))
+    again.commit(2, server(2), {})
+    with reading(tmp_path) as last:
+        assert last.states.keys() == {"a", "b/ü"}, "nothing of the round that never was"
+
+
+@pytest.mark.parametrize("harm", ["cut", "edited", "missing", "no list", "no round"])
+def test_a_damaged_journal_is_a_clear_error_that_removes_nothing(store, tmp_path, harm):
+    store.put(2, "c", state(2))
+    store.commit(2, server(2), {})
+    path, manifest = tmp_path / "clients-00001.journal", tmp_path / "manifest.json"
+    content = path.read_bytes()
+    if harm == "missing":
+        path.unlink()
+    elif harm == "cut":
+        path.write_bytes(content[:-1])
+    elif harm == "edited":
+        path.write_bytes(content.replace(b'"a"', b'"x"'))
+    else:  # by somebody who knows checksums
+        line = b'["c",2' if harm == "no list" else b'["c","2",5]\n'
+        path.write_bytes(line)
+        facts = json.loads(manifest.read_text())
+        facts["bytes"], facts["journal"]["crc"] = len(line), zlib.crc32(line)
+        manifest.write_text(json.dumps(facts))
+    (tmp_path / "clients" / "left-00003.safetensors").write_bytes(b"of a dead writer")
+    before = everything(tmp_path)
+    with pytest.raises(CheckpointError, match=r"journal.*nothing was changed"):
+        FolderStore(tmp_path)
+    with reading(tmp_path) as last:
+        assert last.round == 2
+        with pytest.raises(CheckpointError, match=r"journal.*nothing was changed"):
+            last.get("a")
+    assert everything(tmp_path) == before
+
+
+def test_equal_rounds_give_equal_files_in_whatever_order_clients_finish(tmp_path):
+    kept = []
+    for order in ("abc", "cab"):
+        store = FolderStore(tmp_path / order)
+        for client in order:
+            store.put(1, client, state(ord(client)))
+        store.commit(1, server(1), {})
+        kept.append({p.name: content for p, content in everything(tmp_path / order).items()})
+    assert kept[0] == kept[1]
+
+
+def test_a_commit_writes_no_more_when_more_clients_took_part_before(tmp_path):
+    sizes = []
+    store = FolderStore(tmp_path)
+    for round in range(1, 41):
+        store.put(round, f"{round:02}", state(1))
+        store.commit(round, server(round), {})
+        journal_size = (tmp_path / "clients-00001.journal").stat().st_size
+        sizes.append((journal_size, (tmp_path / "manifest.json").stat().st_size))
+    grown = [after[0] - before[0] for before, after in itertools.pairwise(sizes)]
+    assert max(grown) <= len('["40",40,4294967295]\n')
+    assert max(manifest for _, manifest in sizes) < 500
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sets(st.sampled_from("abcde")), st.booleans(), st.booleans()), max_size=12
+    )
+)
+def test_a_worn_journal_is_written_anew_and_says_the_same(rounds):
+    """Compare with dictionaries, over journals that are begun anew as often as can be."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        patch.setattr(journal, "_SPARE_LINES", -5)
+        folder = Path(name)
+        store, last, selected = FolderStore(folder), {}, None
+        for round, (drawn, selects, reopens) in enumerate(rounds, 1):
+            for client in drawn:
+                store.put(round, client, state(round))
+                last[client] = round
+            store.commit(round, server(round), {}, selects=selects)
+            selected = dict(last) if selects else selected
+            store = FolderStore(folder) if reopens else store
+            assert {client: kept.round for client, kept in store.last.states.items()} == last
+            with reading(folder) as seen:
+                assert {c: int(seen.get(c).extra["step"]) for c in seen.states} == last
+            if selected is not None:
+                with reading(folder, "selected") as seen:
+                    assert {c: int(seen.get(c).extra["step"]) for c in seen.states} == selected
+                assert store.selected.states.keys() == selected.keys()
+            needed = {(c, r) for each in (last, selected or {}) for c, r in each.items()}
+            files = {path.name for path in folder.glob("clients/*")}
+            assert files == {f"{c}-{r:05d}.safetensors" for c, r in needed}
+            assert len(list(folder.glob("*.journal"))) <= 1
 
 
 def test_facts_can_be_added_to_a_committed_round(store, tmp_path):

@@ -32,6 +32,9 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from duotone.federation.journal import state_file
+from duotone.federation.manifest import read_manifest
+
 SMALL = ("--clients", "6", "--sampled", "3", "--rounds", "3", "--set", "latents=20")
 IMAGES = ("--data", "mini-digits", "--partition", "dirichlet", *SMALL, "--set", "partition.alpha=1")
 MARKED = (*IMAGES, "--style", "marks")
@@ -135,12 +138,18 @@ def _arrays(old: Path, new: Path) -> Iterator[str]:
                 yield f"latents.npz: {name} differs"
 
 
+def _files(folder: Path) -> dict[str, str]:
+    manifest = read_manifest(folder)
+    (clients,) = manifest.states(folder, "last")
+    names = {client: state_file(client, kept.round) for client, kept in clients.items()}
+    return {"server": manifest.last.server, **names}
+
+
 def _states(old: Path, new: Path) -> Iterator[str]:
-    manifests = [json.loads((folder / "manifest.json").read_text()) for folder in (old, new)]
-    for what in ("server", *manifests[0]["clients"]):
+    known = [_files(folder) for folder in (old, new)]
+    for what in known[0]:
         files = [
-            folder / (manifest["server"] if what == "server" else manifest["clients"].get(what, ""))
-            for folder, manifest in zip((old, new), manifests, strict=True)
+            folder / found.get(what, "") for folder, found in zip((old, new), known, strict=True)
         ]
         if not files[1].is_file():
             yield f"the state of {what} is gone"

@@ -210,7 +210,7 @@ def test_a_limit_chooses_the_same_clients_every_time():
     chosen = choose_clients(partition, 3, seed=0)
     assert chosen == choose_clients(partition, 3, seed=0)
     assert [partition[c].role for c in chosen] == ["member"] * 3 + ["newcomer"] * 3
-    assert choose_clients(partition, None, 0) == list(partition)
+    assert choose_clients(partition, 1000, 0) == list(partition)
 
 
 def test_latents_have_one_row_per_sample_with_its_owner(population, trained):

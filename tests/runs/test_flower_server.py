@@ -78,23 +78,40 @@ def kept_by(grid, client):
     return duotone.load_run(found)
 
 
-def test_a_client_keeps_the_model_that_the_simulation_has_for_it(grid):
-    submitted(grid)
+def simulated(grid, config=CONFIG):
+    """Simulate the federation of a and b on one machine."""
     with np.load(grid.place / "all.npz") as data:
         two = {k: v[data["client_" + k.rpartition("_")[2]] != "c"] for k, v in data.items()}
     np.savez(grid.place / "two.npz", **two)
-    there = duotone.run(
-        CONFIG,
+    return duotone.run(
+        config,
         data=grid.place / "two.npz",
         partition="natural",
         backend="serial",
         out=grid.place / "simulated",
         observers=[Silent()],
     )
+
+
+def test_a_client_keeps_the_model_that_the_simulation_has_for_it(grid):
+    submitted(grid)
+    there = simulated(grid)
     x = np.load(grid.place / "b.npz")["x_test"]
     own = kept_by(grid, "b").client("b")
     assert torch.equal(own.scores(x), there.client("b").scores(x))
     assert own.facts.samples == 54
+
+
+def test_stragglers_and_drop_out_are_those_of_the_simulation(grid):
+    system = {"dropout": 0.4, "speeds": [1, 3], "deadline": 2.0}
+    config = {**CONFIG, "rounds": 6, "method": {"name": "fedbn"}, "system": system}
+    out, there = submitted(grid, config=config), simulated(grid, config)
+    files = ("metrics.csv", "summary.json", "waiting.json", "checkpoints/server-00006.safetensors")
+    for file in files:
+        assert (out / file).read_bytes() == (there.path / file).read_bytes(), file
+    metrics = (out / "metrics.csv").read_text()
+    assert "dropped_out" in metrics
+    assert "late" in metrics
 
 
 def test_a_client_explains_by_itself_and_compares_with_the_shared_model(grid):

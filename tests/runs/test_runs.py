@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from old_manifests import listing
 from PIL import Image
 from torch import nn
 
@@ -234,10 +235,9 @@ def test_edited_cut_or_missing_metrics_are_noticed_on_resume(finished, tmp_path)
 def test_a_run_of_an_older_version_is_resumed_and_stopped_and_resumed_again(finished, tmp_path):
     run = stopped(tmp_path / "r")
     path = run.path / "checkpoints" / "manifest.json"
-    content = json.loads(path.read_text())
-    del content["selected"]
+    content = listing(path.parent, format=1)
     content["notes"] = {key: content["notes"][key] for key in ("metrics_bytes", "scores")}
-    path.write_text(json.dumps({**content, "format": 1}))
+    path.write_text(json.dumps(content))
     with pytest.raises(Interrupted):
         duotone.resume(run.path, observers=[StopAfter(3)])
     assert run.folder.manifest().selected is None, "the states of its best round are gone"
@@ -379,6 +379,8 @@ def test_what_a_client_calls_its_accuracy_is_not_its_score(finished, tmp_path, m
         boast = {"accuracy": 1.0, "val_accuracy": 1.0, "auc@5": 1.0, "mine": 0.5}
         return replace(update, metrics={**update.metrics, **boast}), state
 
+    told = ("train_loss", "accuracy", "val_accuracy", "auc@5", "mine")
+    monkeypatch.setattr(kind, "told", told)
     monkeypatch.setattr(kind, "client_update", boasting)
     run = duotone.run(small(), out=tmp_path / "r")
     assert run.summary == finished.summary

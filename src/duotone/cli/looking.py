@@ -117,6 +117,8 @@ def show_run(run: RunArgument, as_json: JsonOption = False, quiet: QuietOption =
         show(results_table([(str(config.method["name"]), item.summary)]))
         _show_scores(item.summary)
         _show_clients(item)
+        for line in item.summary.get("warnings", []):
+            show(line)
         return
     so_far = item.folder.manifest().last
     show(f"{so_far.round} of {config.rounds_made} rounds are committed.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -70,14 +71,15 @@ def weighted_mean(updates: Sequence[ClientUpdate]) -> dict[str, Tensor]:
     total = sum(update.weight for update in updates)
     mean: dict[str, Tensor] = {}
     for name, first in updates[0].shared.items():
-        versions = [update.shared[name] for update in updates]
+        # One version at a time: those of a large round are on disk.
+        versions = (update.shared[name] for update in updates)
         if first.is_floating_point():
             summed = torch.zeros(first.shape, dtype=torch.float64)
             for update, version in zip(updates, versions, strict=True):
                 summed.add_(version.double(), alpha=update.weight / total)
             mean[name] = summed.to(first.dtype)
         else:
-            mean[name] = torch.stack(versions).amax(0)
+            mean[name] = reduce(torch.maximum, versions)
     return mean
 
 

@@ -137,8 +137,9 @@ def vote(
     population: Population,
     states: ClientStates,
     backend: Backend,
+    asked: Sequence[str] | None = None,
 ) -> Election:
-    """Let all members try some ways; return the one that clearly wins most, or no change.
+    """Let members try some ways; return the one that clearly wins most, or no change.
 
     A member sends the counts of its labels and of its won and lost validation samples.
 
@@ -148,9 +149,11 @@ def vote(
         population: Every client's samples.
         states: Where client states are kept.
         backend: Where clients are computed.
+        asked: Which members; all if not given.
     """
-    members = [c for c in population.partition.members if len(population.partition[c].val)]
-    told = by_client(CountJob(), population.partition.members, population, states, backend)
+    asked = population.partition.members if asked is None else asked
+    members = [client for client in asked if population.partition.size(client, "val")]
+    told = by_client(CountJob(), asked, population, states, backend)
     # One more of each class: with a count of zero there would be no ratio.
     counts = 1 + sum(told.values(), np.zeros(population.info.outputs))
     shares = tuple((counts / counts.sum()).tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from duotone.errors import ConfigError
@@ -16,6 +17,7 @@ from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.federation.method import Method
 from duotone.federation.protocols import AsksSome, Collects, check_collects
 from duotone.federation.screening import Refused, Screen, check_state
+from duotone.federation.spill import Spill
 from duotone.federation.system import Absence, System
 from duotone.federation.watch import Refusals, Standing, standings
 from duotone.partition.partition import Population
@@ -110,6 +112,7 @@ def federate(
     refusals: Refusals | None = None,
     watch: bool = False,
     system: System | None = None,
+    scratch: Path | None = None,
 ) -> Iterator[RoundResult]:
     """Train by rounds; yield after each one.
 
@@ -130,6 +133,7 @@ def federate(
         watch: Whether to compare the updates of a round with each other.
         system: Which members are slow, and who drops out. A round in which all that were drawn
             are absent leaves the model as it is.
+        scratch: A folder in which updates wait for their mean where memory would not hold them.
 
     Raises:
         TrainingError: A round had fewer.
@@ -152,6 +156,7 @@ def federate(
         tasks = (ClientTask(client, states.get(client)) for client in order)
         log = AnswerLog()
         updates: list[ClientUpdate] = []
+        spill = Spill(scratch)
         sent = size_in_bytes(server.shared)
         # More threads would only take the cores from the workers.
         with one_thread():
@@ -163,6 +168,7 @@ def federate(
                     len(clients.rows(client)),
                     partial(method.sent, server),
                     extra,
+                    method.told,
                     max_norm,
                     max_bytes,
                 )
@@ -174,7 +180,7 @@ def federate(
                     continue
                 if passed.dropped:
                     log.dropped[client] = "; ".join(passed.dropped)
-                updates.append(passed.update)
+                updates.append(spill.keep(passed.update))
                 if kept:
                     states.put(round, client, kept)
 
@@ -182,7 +188,8 @@ def federate(
             if not is_lost:
                 log.require(quorum, len(updates), round, len(absent))
             # Workers finish in any order; sums must not notice.
-            updates.sort(key=lambda update: chosen.index(update.client))
+            position = {client: place for place, client in enumerate(chosen)}
+            updates.sort(key=lambda update: position[update.client])
             compared = standings(updates, partial(method.sent, server)) if watch else {}
             if not is_lost:
                 server = method.server_update(server, updates, info)

@@ -73,6 +73,8 @@ class Method(ABC):
     """What the method's network is called, if it brings its own instead of taking any model."""
     uses_unlabelled: ClassVar[bool] = False
     """Whether the method also learns from samples without a label."""
+    told: ClassVar[tuple[str, ...]] = ("train_loss",)
+    """The numbers a client tells of its training; others it sends are dropped, and that is said."""
     newcomer_rules: ClassVar[tuple[NewcomerRule, ...]] = ("zero-shot",)
     """What the method can start a newcomer from (nothing, inputs, labelled samples), best first."""
 

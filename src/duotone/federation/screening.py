@@ -20,7 +20,6 @@ from duotone.types import ClientState, ClientUpdate, FarState, Form, Params
 
 LARGEST = 1e18
 """No honest number is larger; squares of larger ones do not fit into float32."""
-MOST_METRICS = 100
 LONGEST_NAME = 200
 
 Forms = Mapping[str, Form]
@@ -52,6 +51,7 @@ class Screen:
         samples: How many samples it is enrolled with: the largest weight it may claim.
         sent: Returns the shared tensors that an update started from; an honest one has their form.
         extra: The declared form of what is sent besides.
+        told: The declared names of its metrics.
         max_norm: Largest allowed Euclidean distance from what was sent, if bounded.
         max_bytes: Largest allowed size of all its tensors, if bounded.
     """
@@ -60,6 +60,7 @@ class Screen:
     samples: int
     sent: Callable[[ClientUpdate], Params]
     extra: Forms = field(default_factory=dict)
+    told: tuple[str, ...] = ()
     max_norm: float | None = None
     max_bytes: int | None = None
 
@@ -94,7 +95,7 @@ class Screen:
             norm = distance(shared, sent)
             if norm > self.max_norm:
                 raise Refused(f"it moved by {norm:.3g}, more than the allowed {self.max_norm:g}")
-        metrics, dropped = _metrics(reply.metrics)
+        metrics, dropped = _metrics(reply.metrics, self.told)
         return Screened(replace(update, shared=shared, metrics=metrics), dropped)
 
     def _weight(self, weight: Any) -> float:
@@ -179,22 +180,25 @@ def check_state(state: Any) -> ClientState:
     return state
 
 
-def _metrics(given: Any) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the finite numbers among some metrics, and what was wrong with the others."""
+def _metrics(given: Any, told: tuple[str, ...]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the declared, finite numbers among some metrics, and what was wrong with the others.
+
+    Names are not repeated unless they are declared: a name, too, could carry something out.
+    """
     if not isinstance(given, Mapping):
         return {}, ("its metrics are not named numbers",)
-    if len(given) > MOST_METRICS:
-        return {}, (f"it sent {len(given)} metrics",)
     kept: dict[str, float] = {}
     dropped: list[str] = []
-    for name, value in given.items():
-        label = str(name)[:LONGEST_NAME]
-        if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
-            dropped.append(f"a metric is called {label!r}")
-        elif isinstance(value, bool) or not isinstance(value, Real):
-            dropped.append(f"its metric {label} is a {type(value).__name__}")
+    if unknown := len(given.keys() - set(told)):
+        dropped.append(f"{unknown} of its metrics are not declared")
+    for name in told:
+        if name not in given:
+            continue
+        value = given[name]
+        if isinstance(value, bool) or not isinstance(value, Real):
+            dropped.append(f"its metric {name} is a {type(value).__name__}")
         elif not math.isfinite(value):
-            dropped.append(f"its metric {label} is {float(value)}")
+            dropped.append(f"its metric {name} is {float(value)}")
         else:
             kept[name] = float(value)
     return kept, tuple(dropped)

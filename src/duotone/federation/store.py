@@ -1,11 +1,12 @@
 """What a run remembers on disk: a sequence of committed rounds.
 
-A round is written to new files; replacing ``manifest.json`` commits it. Whatever happens before
-that single rename — a kill, a full disk, a power cut — leaves the round before intact, and what was
-written for the unfinished one is cleared away by the next writer::
+A round is written to new files and to the end of the journal; replacing ``manifest.json`` commits
+it. Whatever happens before that single rename — a kill, a full disk, a power cut — leaves the round
+before intact, and what was written for the unfinished one is cleared away by the next writer::
 
     checkpoints/
-      manifest.json                      the last committed round, and which file holds what
+      manifest.json                      the last committed round, how much of the journal is its
+      clients-00001.journal              which state of each client counts: a line for every new one
       server-00012.safetensors           the server's state
       clients/7-00011.safetensors        client 7 was last drawn in round 11
 
@@ -16,38 +17,39 @@ One writer, many readers. :class:`FolderStore` writes; only the holder of the ru
 it. :func:`reading` shows one committed round, whole, and changes nothing: while somebody reads, the
 writer commits as usual but leaves old files where they are until the reader is done.
 
-Every file's checksum is in the manifest, so damage is noticed, not averaged. Nothing is pickled.
+Every file's checksum is in the manifest or the journal, so damage is noticed, not averaged. Nothing
+is pickled.
 """
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 
 from duotone.errors import CheckpointError
 from duotone.federation.backends.codec import stays
-from duotone.federation.manifest import (
-    Manifest,
-    Snapshot,
-    Which,
-    read_manifest,
-    state_files,
+from duotone.federation.journal import (
+    STATES,
+    Kept,
+    changed,
+    file_stem,
+    is_worn,
+    journal_file,
+    lines,
+    state_file,
+    state_names,
 )
+from duotone.federation.manifest import Journal, Manifest, Snapshot, Which, read_manifest
+from duotone.federation.state_files import packed_state, read_state, unpacked_state
 from duotone.files import (
+    append_durably,
     disk_errors,
     exclusive_after,
-    read_regular,
     refuse_links,
     sync_folder,
     together,
@@ -64,14 +66,16 @@ class CommittedRound:
 
     Args:
         folder: The checkpoints.
-        snapshot: Which files hold what.
-        files: Their checksums.
+        snapshot: The round.
+        states: Finds out which state of each client counts; called when first needed.
     """
 
-    def __init__(self, folder: Path, snapshot: Snapshot, files: Mapping[str, int]) -> None:
+    def __init__(
+        self, folder: Path, snapshot: Snapshot, states: Callable[[], Mapping[str, Kept]]
+    ) -> None:
         self.folder = folder
         self.snapshot = snapshot
-        self._files = files
+        self._find = states
 
     @property
     def round(self) -> int:
@@ -83,12 +87,14 @@ class CommittedRound:
         """What was committed together with it."""
         return self.snapshot.notes
 
+    @cached_property
+    def states(self) -> Mapping[str, Kept]:
+        """Which state of each client counts."""
+        return self._find()
+
     def get(self, client: str) -> ClientState | None:
         """Return a client's state, or ``None`` if it has none."""
-        if client in self.snapshot.far:
-            return FarState(round=self.snapshot.far[client])
-        name = self.snapshot.clients.get(client)
-        return None if name is None else ClientState(*read_state(self.folder, name, self._files))
+        return _state_of(self.folder, client, self.states.get(client))
 
     def server(self) -> ServerState:
         """Return the server's state.
@@ -98,7 +104,7 @@ class CommittedRound:
         """
         if not self.snapshot.server:
             raise CheckpointError(f"{self.folder} holds no committed round yet.")
-        return ServerState(*read_state(self.folder, self.snapshot.server, self._files))
+        return ServerState(*read_state(self.folder, self.snapshot.server, self.snapshot.crc))
 
 
 @contextmanager
@@ -113,7 +119,8 @@ def reading(folder: Path, which: Which = "last") -> Iterator[CommittedRound]:
         raise CheckpointError(f"{folder} is missing: the run has not begun, or lost its states.")
     with together(folder):
         manifest = read_manifest(folder)
-        yield CommittedRound(folder, manifest.snapshot(which), manifest.files)
+        snapshot = manifest.snapshot(which)
+        yield CommittedRound(folder, snapshot, lambda: manifest.states(folder, which)[0])
 
 
 class FolderStore:
@@ -124,8 +131,8 @@ class FolderStore:
     behind is removed.
 
     Raises:
-        CheckpointError: The manifest is missing though states are there, or is damaged. Nothing is
-            removed then.
+        CheckpointError: The manifest is missing though states are there, or it or the journal is
+            damaged. Nothing is removed then.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -137,32 +144,26 @@ class FolderStore:
             # From here on a missing manifest is a lost one; if one was lost, this raises.
             write_atomically(folder / "manifest.json", read_manifest(folder).as_json())
         self.manifest = read_manifest(folder)
-        self._staged_files: dict[str, int] = {}
-        self._staged_clients: dict[str, str] = {}
-        self._staged_far: dict[str, int] = {}
+        self._states, self._older = self._read_states()
+        self._staged: dict[str, Kept] = {}
         self._unneeded: set[str] = set()
         self._clear()
 
     @property
     def last(self) -> CommittedRound:
-        """The last committed round."""
-        return CommittedRound(self.folder, self.manifest.last, self.manifest.files)
+        """The last committed round, until the next one is."""
+        return CommittedRound(self.folder, self.manifest.last, lambda: self._states)
 
     @property
     def selected(self) -> CommittedRound | None:
         """The committed round that validation data would choose, if there is one."""
         chosen = self.manifest.selected
-        return None if chosen is None else CommittedRound(self.folder, chosen, self.manifest.files)
+        return None if chosen is None else CommittedRound(self.folder, chosen, self._selected)
 
     def get(self, client: str) -> ClientState | None:
         """Return a client's newest state, or ``None`` if it has none."""
-        far = {**self.manifest.last.far, **self._staged_far}
-        if client in far:
-            return FarState(round=far[client])
-        name = self._staged_clients.get(client) or self.manifest.last.clients.get(client)
-        if name is None:
-            return None
-        return ClientState(*read_state(self.folder, name, self._known()))
+        kept = self._staged.get(client) or self._states.get(client)
+        return _state_of(self.folder, client, kept)
 
     def put(self, round: int, client: str, state: ClientState) -> None:
         """Write a client's new state; it counts from the next commit on.
@@ -170,16 +171,15 @@ class FolderStore:
         A state that its client keeps is only named.
         """
         if isinstance(state, FarState):
-            self._staged_far[client] = state.round
+            self._staged[client] = Kept(state.round, None)
             return
-        name = f"clients/{file_stem(client)}-{round:05d}.safetensors"
-        self._write(name, state.local, state.extra)
-        self._staged_clients[client] = name
+        crc = self._write(state_file(client, round), state.local, state.extra)
+        self._staged[client] = Kept(round, crc)
 
     def commit(
         self, round: int, server: ServerState, notes: Mapping[str, Any], *, selects: bool = False
     ) -> None:
-        """Make a round the one that counts.
+        """Make a round the one that counts; the cost is that of the clients with new states.
 
         Args:
             round: Its number.
@@ -187,80 +187,128 @@ class FolderStore:
             notes: Small facts to be committed with it.
             selects: Whether it is the best so far by validation data, and to be kept.
         """
-        name = f"server-{round:05d}.safetensors"
-        self._write(name, server.shared, server.extra)
-        # Sorted, because workers finish in any order and equal rounds must give equal files.
-        clients = dict(sorted({**self.manifest.last.clients, **self._staged_clients}.items()))
-        far = dict(sorted({**self.manifest.last.far, **self._staged_far}.items()))
-        last = Snapshot(round, name, clients, dict(notes), far)
-        self._replace(last, last if selects else self.manifest.selected)
-        self._staged_clients, self._staged_far = {}, {}
+        name = f"server-{round:05d}{STATES}"
+        crc = self._write(name, server.shared, server.extra)
+        self._replace(Snapshot(round, name, crc, dict(notes)), selects)
 
     def note(self, **notes: Any) -> None:
         """Add facts to the last committed round."""
         last = self.manifest.last
-        self._replace(
-            replace(last, notes={**last.notes, **notes}),
-            self.manifest.selected,
-        )
+        self._replace(replace(last, notes={**last.notes, **notes}), False)
 
     def close(self) -> None:
         """Remove the files that no kept round needs, when readers are done with them."""
+        self._unneeded |= set(_files(self._staged.items()))
         with exclusive_after(self.folder, _PATIENCE_SECONDS) as is_alone:
             if is_alone:
-                self._clear()
+                self._remove()
 
-    def _replace(self, last: Snapshot, selected: Snapshot | None) -> None:
-        known = self._known()
-        kept = [*last.files(), *(selected.files() if selected is not None else ())]
-        manifest = Manifest(last, selected, {file: known[file] for file in dict.fromkeys(kept)})
+    def _read_states(self) -> tuple[dict[str, Kept], dict[str, Kept | None]]:
+        """Return the last state of each client, and the selected round's where it is another."""
+        if self.manifest.selected is None:
+            return dict(*self.manifest.states(self.folder, "last")), {}
+        selected, last = self.manifest.states(self.folder, "selected", "last")
+        older = {client: selected.get(client) for client, _ in changed(selected, last)}
+        return dict(last), older
+
+    def _selected(self) -> dict[str, Kept]:
+        both = {**self._states, **self._older}
+        return {client: kept for client, kept in both.items() if kept is not None}
+
+    def _replace(self, last: Snapshot, selects: bool) -> None:
+        """Write down the states that are new and replace the manifest, which commits."""
+        manifest = self._journalled(last, selects)
         for folder in (self.folder / "clients", self.folder):
             sync_folder(folder)
         write_atomically(self.folder / "manifest.json", manifest.as_json())
-        self._unneeded |= self.manifest.files.keys() - manifest.files.keys()
-        self.manifest, self._staged_files = manifest, {}
+        before, self.manifest = self.manifest, manifest
+        self._unneeded |= _heads(before) - _heads(manifest)
+        self._take_up(selects)
         with exclusive_after(self.folder, 0.0) as is_alone:
             if is_alone:  # else there is a reader: the files go with a later commit
-                for name in self._unneeded:
-                    (self.folder / name).unlink(missing_ok=True)
-                self._unneeded = set()
+                self._remove()
 
-    def _known(self) -> dict[str, int]:
-        return {**self.manifest.files, **self._staged_files}
+    def _journalled(self, last: Snapshot, selects: bool) -> Manifest:
+        """Add the new states to the journal; return the manifest that will count them."""
+        before, journal, selected = self.manifest, self.manifest.journal, self.manifest.selected
+        name, alive = journal_file(last.round), len(self._states) + len(self._older)
+        if journal.file:
+            is_new = is_worn(journal.lines, alive) and name != journal.file
+        else:  # no client had a state, or an older version listed them in the manifest
+            is_new = bool(self._staged or self._states)
+        if is_new:
+            kept = {} if selected is None or selects else self._selected()
+            first, now = lines(kept.items()), {**self._states, **self._staged}
+            content = first + lines(changed(kept, now))
+            write_durably(self.folder / name, content)
+            journal = Journal(name, content.count(b"\n"), zlib.crc32(content))
+            last = replace(last, bytes=len(content))
+            selected = selected and replace(selected, bytes=len(first))
+        else:
+            content, size = lines(self._staged.items()), before.last.bytes
+            if content:
+                append_durably(self.folder / journal.file, content, size)
+            grown = journal.lines + len(self._staged)
+            journal = Journal(journal.file, grown, zlib.crc32(content, journal.crc))
+            last = replace(last, bytes=size + len(content))
+        return Manifest(last, last if selects else selected, journal)
+
+    def _take_up(self, selects: bool) -> None:
+        """Count the staged states as committed; find the files that nobody needs any more."""
+        replaced = {client: self._states.get(client) for client in self._staged}
+        self._states.update(self._staged)
+        self._staged = {}
+        outdated = [*replaced.items()]
+        if selects:  # the round that was selected before is given up
+            outdated += self._older.items()
+            self._older = {}
+        elif self.manifest.selected is not None:
+            outdated = [pair for pair in outdated if pair[0] in self._older]
+            for client, kept in replaced.items():
+                self._older.setdefault(client, kept)
+        needed = _files((client, self._states.get(client)) for client, _ in outdated)
+        self._unneeded |= {*_files(outdated)} - {*needed}
+
+    def _remove(self) -> None:
+        for name in self._unneeded:
+            (self.folder / name).unlink(missing_ok=True)
+        self._unneeded = set()
 
     def _clear(self) -> None:
         """Remove what belongs to no committed round."""
-        for path in state_files(self.folder):
-            if path.relative_to(self.folder).as_posix() not in self.manifest.files:
-                path.unlink()
+        found = {*state_names(self.folder)} - _heads(self.manifest)
+        if found:
+            found -= {*_files(self._states.items()), *_files(self._older.items())}
+        for name in found:
+            (self.folder / name).unlink()
         for path in self.folder.glob("*.part"):
             path.unlink()
 
-    def _write(self, name: str, first: Params, extra: Params) -> None:
+    def _write(self, name: str, first: Params, extra: Params) -> int:
         content = packed_state(first, extra)
         write_durably(self.folder / name, content)
-        self._staged_files[name] = zlib.crc32(content)
+        return zlib.crc32(content)
 
 
-def read_state(
-    folder: Path, name: str, files: Mapping[str, int]
-) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Return the two mappings of tensors that a file holds.
+def _heads(manifest: Manifest) -> set[str]:
+    """Return the files that a manifest names."""
+    snapshots = [manifest.last] if manifest.selected is None else [manifest.last, manifest.selected]
+    return {manifest.journal.file, *(snapshot.server for snapshot in snapshots)} - {""}
 
-    Raises:
-        CheckpointError: It is missing, damaged, or no regular file.
-    """
-    path = folder / name
-    try:
-        content = read_regular(path)
-        if zlib.crc32(content) != files.get(name):
-            raise CheckpointError(
-                f"The checkpoint {path} is damaged (its checksum differs); restore it from a "
-                "copy, or start the run anew."
-            )
-        return unpacked_state(content)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"The checkpoint {path} cannot be read: {error}.") from error
+
+def _files(states: Iterable[tuple[str, Kept | None]]) -> Iterator[str]:
+    """Yield the files of some clients' states, for those that are kept here."""
+    for client, kept in states:
+        if kept is not None and kept.crc is not None:
+            yield state_file(client, kept.round)
+
+
+def _state_of(folder: Path, client: str, kept: Kept | None) -> ClientState | None:
+    if kept is None:
+        return None
+    if kept.crc is None:
+        return FarState(round=kept.round)
+    return ClientState(*read_state(folder, state_file(client, kept.round), kept.crc))
 
 
 @stays
@@ -291,34 +339,3 @@ class Shelf:
 
     def _path(self, client: str) -> Path:
         return self.folder / f"{file_stem(client)}.safetensors"
-
-
-def packed_state(first: Params, extra: Params) -> bytes:
-    """Return two mappings of tensors as the content of a file."""
-    # Safetensors wants contiguous tensors that own their memory, and two names may share one.
-    parts = {"main": first, "extra": extra}
-    tensors = {
-        f"{part}/{key}": tensor.clone(memory_format=torch.contiguous_format)
-        for part, params in parts.items()
-        for key, tensor in params.items()
-    }
-    content: bytes = save_tensors(tensors)
-    return content
-
-
-def unpacked_state(content: bytes) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """Return the two mappings that :func:`packed_state` made a file of."""
-    tensors = load_tensors(content)
-    main, extra = (
-        {key.removeprefix(part): tensor for key, tensor in tensors.items() if key.startswith(part)}
-        for part in ("main/", "extra/")
-    )
-    return main, extra
-
-
-def file_stem(client: str) -> str:
-    """Return a file name for a client, whatever its own name is made of."""
-    name = quote(client, safe="")
-    if len(name) <= 100:
-        return name
-    return name[:80] + hashlib.sha256(client.encode()).hexdigest()[:16]

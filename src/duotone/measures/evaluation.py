@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from duotone.errors import ClientError
@@ -23,9 +24,7 @@ from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.networks.reading import BATCH, in_batches
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
-from duotone.types import (
-    ClientData,
-)
+from duotone.types import ROLES, ClientData, Role
 
 
 @travels
@@ -82,20 +81,46 @@ def _reconstruction_error(method: Decodes, model: nn.Module, data: ClientData) -
     return total / len(data)
 
 
-def choose_clients(partition: Partition, limit: int | None, seed: int) -> list[str]:
-    """Return the clients to evaluate: all, or at most ``limit`` members and newcomers each.
+def choose_clients(partition: Partition, limit: int, seed: int) -> list[str]:
+    """Return the clients to evaluate: at most ``limit`` members and newcomers each.
 
     The choice is the same in every round of a run. Clients without test samples have no score.
     """
     chosen: list[str] = []
-    for role in ("member", "newcomer"):
-        clients = tuple(c for c in partition.of_role(role) if partition.size(c, "test"))
-        if limit is not None and len(clients) > limit:
+    for role in ROLES:
+        positions = _tested(partition, role)
+        if len(positions) > limit:
             rng = stream(seed, "evaluate", role)
-            picked = sorted(rng.choice(len(clients), size=limit, replace=False))
-            clients = tuple(clients[position] for position in picked)
-        chosen.extend(clients)
+            positions = positions[np.sort(rng.choice(len(positions), size=limit, replace=False))]
+        chosen.extend(partition.clients[position] for position in positions)
     return chosen
+
+
+def chosen_of_all(partition: Partition, limit: int) -> str:
+    """Say how many clients are evaluated; nothing if all are.
+
+    >>> from duotone.partition.partition import SPLITS
+    >>> ends = {split: np.arange(6) for split in SPLITS}
+    >>> five = Partition("abcde", ["all"] * 5, ["member"] * 5, {}, ends)
+    >>> chosen_of_all(five, 2)
+    'Scores are those of 2 of 5 members, drawn at random once; evaluate_clients says how many.'
+    >>> chosen_of_all(five, 5)
+    ''
+    """
+    counts = {role: len(_tested(partition, role)) for role in ROLES}
+    told = [f"{limit:,} of {many:,} {role}s" for role, many in counts.items() if many > limit]
+    if not told:
+        return ""
+    return (
+        f"Scores are those of {' and '.join(told)}, drawn at random once; evaluate_clients says "
+        "how many."
+    )
+
+
+def _tested(partition: Partition, role: Role) -> NDArray[np.int64]:
+    """Return the positions of the clients of a role that have test samples."""
+    is_role = np.fromiter((own == role for own in partition.roles), bool, len(partition))
+    return np.flatnonzero(is_role & (np.diff(partition.offsets["test"]) > 0))
 
 
 def evaluate(

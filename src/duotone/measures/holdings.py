@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import polars as pl
 from plotly.subplots import make_subplots
 
+from duotone.config import MANY_CLIENTS
 from duotone.measures.inks import ROLE, bar_fill, dress, faded, rules, short
 from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.panels import Block, Panel, Section, View, gathered
@@ -28,11 +29,12 @@ class Holdings(Measure):
         """Return the lines of the picture, and a few images per client."""
         dataset, partition = scene.population.dataset, scene.population.partition
         lines, note = lines_of(dataset, partition)
+        listed = partition if len(partition) <= MANY_CLIENTS else scene.clients
         table = {
             "lines": [line_json(line) for line in lines],
             "heading": "label" if dataset.classes else "tenth of the targets",
             "note": f"{note[0].upper()}{note[1:]}; training samples, validation included.",
-            "tested": {client: partition.size(client, "test") for client in partition},
+            "tested": {client: partition.size(client, "test") for client in listed},
         }
         sheets = [
             Sheet(

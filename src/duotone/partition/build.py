@@ -15,8 +15,9 @@ from duotone.config import validated
 from duotone.data.dataset import Dataset
 from duotone.data.styles import apply_styles, styles_of, styles_of_role
 from duotone.errors import ConfigError, PartitionError
-from duotone.partition.partition import SPLITS, Holding, Partition, Population, Rows
-from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share
+from duotone.partition.deal import Deal, Rows
+from duotone.partition.partition import SPLITS, Partition, Population
+from duotone.partition.scheme import SCHEMES, PartitionSettings, Scheme, Share, Shares
 from duotone.seeding import stream
 from duotone.types import Role
 
@@ -70,7 +71,7 @@ def build_partition(
     shares = _draw(dataset, maker, config, seed)
     if not maker.overlaps(config):
         _check_once(maker, shares)
-    return Partition.from_holdings([_holding(share, config, seed) for share in shares])
+    return _deal(shares, config, seed)
 
 
 def build_population(
@@ -128,7 +129,7 @@ def own_population(
                 f"{dataset.name!r} has {size} {split} samples, fewer than the {least} that a "
                 f"client needs; set partition.min_{split} = {size}, or add samples."
             )
-    return Population(dataset, Partition.from_holdings([_holding(share, config, seed)]))
+    return Population(dataset, _deal(Shares.of([share]), config, seed))
 
 
 def styled_population(
@@ -153,15 +154,14 @@ def styled_population(
     return Population(apply_styles(dataset, style_set, style_of_row, seed=seed), partition)
 
 
-def _draw(
-    dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, seed: int
-) -> list[Share]:
+def _draw(dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, seed: int) -> Shares:
     """Return the first draw in which no client and no class comes off badly."""
     draws = DRAWS if maker.redraws else 1
     shortages = []
     for draw in range(draws):
-        shares = maker.assign(dataset, config, stream(seed, "partition", maker.name, draw))
-        if not any(share.role == "member" for share in shares):
+        drawn = maker.assign(dataset, config, stream(seed, "partition", maker.name, draw))
+        shares = Shares.of(drawn)
+        if "member" not in shares.roles:
             raise PartitionError(
                 f"The {maker.name} partition of {dataset.name!r} has {len(shares)} clients, none "
                 "of which trains; have fewer newcomers or lower partition.min_train."
@@ -178,16 +178,16 @@ def _draw(
 
 
 def _shortage(
-    dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, shares: list[Share]
+    dataset: Dataset, maker: Scheme[Any], config: PartitionSettings, shares: Shares
 ) -> tuple[int, str] | None:
     """Return how many samples are lacking and the first reason, or ``None`` if none are."""
     lacking, reasons = 0, []
     for split, least in (("train", config.min_train), ("test", config.min_test)):
-        sizes = np.array([len(getattr(share, split)) for share in shares])
+        sizes = np.diff(getattr(shares, f"{split}_ends"))
         small = sizes < least
         if small.any():
             lacking += int((least - sizes[small]).sum())
-            client, size = shares[int(sizes.argmin())].client, int(sizes.min())
+            client, size = shares.clients[int(sizes.argmin())], int(sizes.min())
             instead = f", or set partition.min_{split} = {size}" if size or split == "test" else ""
             reasons.append(
                 f"{small.sum()} of {len(shares)} clients have fewer than {least} {split} samples "
@@ -206,40 +206,37 @@ def _shortage(
     return (lacking, reasons[0]) if reasons else None
 
 
-def _classes_of_members(dataset: Dataset, shares: list[Share]) -> tuple[Rows, Rows]:
+def _classes_of_members(dataset: Dataset, shares: Shares) -> tuple[Rows, Rows]:
     """Return how many training samples of each class the members hold, and how many they need."""
+    labels = dataset.y[shares.train]
+    is_member = np.repeat(np.array(shares.roles) == "member", np.diff(shares.train_ends))
     members, everybody = (
-        np.bincount(
-            dataset.y[np.concatenate([share.train for share in shares if share.role in roles])],
-            minlength=dataset.classes,
-        )
-        for roles in (("member",), ("member", "newcomer"))
+        np.bincount(each, minlength=dataset.classes) for each in (labels[is_member], labels)
     )
     needed = np.maximum(-(-everybody // 100), np.minimum(10, everybody // 2))
     return members, needed
 
 
-def _check_once(maker: Scheme[Any], shares: list[Share]) -> None:
+def _check_once(maker: Scheme[Any], shares: Shares) -> None:
     """Check that no row was given away twice."""
-    rows, times = np.unique(
-        np.concatenate([rows for share in shares for rows in (share.train, share.test)]),
-        return_counts=True,
-    )
+    times = np.bincount(np.concatenate([shares.train, shares.test]))
     if (times > 1).any():
         raise PartitionError(
-            f"The partition {maker.name!r} gives row {rows[times.argmax()]} away {times.max()} "
+            f"The partition {maker.name!r} gives row {times.argmax()} away {times.max()} "
             "times; every sample must have one owner."
         )
 
 
-def _holding(share: Share, config: PartitionSettings, seed: int) -> Holding:
-    """Shuffle a client's rows, apply the caps and set the validation rows aside."""
-    rng = stream(seed, "partition", "rows", share.client)
-    train: Rows = rng.permutation(share.train)[: config.max_train]
-    test: Rows = rng.permutation(share.test)[: config.max_test]
-    held_back = 0
-    if config.validation > 0 and len(train) > 1:
-        held_back = min(max(1, round(config.validation * len(train))), len(train) - 1)
-    return Holding(
-        share.client, share.group, share.role, train[held_back:], train[:held_back], test
+def _deal(shares: Shares, config: PartitionSettings, seed: int) -> Partition:
+    """Return the partition that some shares make."""
+    deal = Deal(
+        shares.train,
+        shares.test,
+        shares.train_ends,
+        shares.test_ends,
+        seed,
+        config.validation,
+        config.max_train,
+        config.max_test,
     )
+    return Partition.from_deal(shares.clients, shares.groups, shares.roles, deal)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from duotone.data.dataset import Dataset
-from duotone.partition.partition import Partition, Rows
+from duotone.partition.partition import SPLITS, Partition, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,20 @@ def training_sizes(partition: Partition) -> Rows:
     return np.diff(partition.offsets["train"]) + np.diff(partition.offsets["val"])
 
 
+def _held(partition: Partition) -> list[tuple[Rows, Rows]]:
+    """Return all rows that clients train on, validation included, and where each one's begin."""
+    deal = partition.deal
+    if deal is not None and deal.max_train is None:  # in another order, which counts nothing
+        return [(deal.train, deal.train_ends)]
+    return [(partition.rows[split], partition.offsets[split]) for split in SPLITS[:2]]
+
+
 def class_counts(partition: Partition, labels: Rows, classes: int) -> Rows:
     """Return ``(clients, classes)``: training samples by label, validation included."""
     counts = np.zeros(len(partition) * classes, np.int64)
-    for split in ("train", "val"):
-        client = np.repeat(np.arange(len(partition)), np.diff(partition.offsets[split]))
-        cell = client * classes + labels[partition.rows[split]]
+    for rows, ends in _held(partition):
+        client = np.repeat(np.arange(len(partition)), np.diff(ends))
+        cell = client * classes + labels[rows]
         counts += np.bincount(cell, minlength=len(counts))
     return counts.reshape(len(partition), classes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Groups(Scheme[GroupSettings]):
 
     def assign(
         self, dataset: Dataset, config: GroupSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Draw one vector of proportions over groups per class, then deal within the groups."""
         require_classes(dataset, self.name)
         if config.clients < config.groups:

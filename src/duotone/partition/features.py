@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -51,7 +52,7 @@ class Domains(Scheme[DomainSettings]):
 
     def assign(
         self, dataset: Dataset, config: DomainSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Set the mixed clients' samples aside, then split each domain over its clients."""
         if dataset.domain is None:
             raise PartitionError(
@@ -144,7 +145,7 @@ class Attribute(Scheme[AttributeSettings]):
 
     def assign(
         self, dataset: Dataset, config: AttributeSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Split the samples of each value evenly, or give each client all that its own apply to."""
         for name in config.attributes or [config.attribute or ""]:
             if name not in dataset.factors:
@@ -159,7 +160,7 @@ class Attribute(Scheme[AttributeSettings]):
         return _by_value(dataset, config.attribute, config.clients, rng)
 
 
-def _by_several(dataset: Dataset, attributes: list[str], clients: int | None) -> list[Share]:
+def _by_several(dataset: Dataset, attributes: list[str], clients: int | None) -> Sequence[Share]:
     """Give each client every sample to which one of its attributes applies."""
     count = clients or len(attributes)
     if count > len(attributes) or len(set(attributes)) < len(attributes):
@@ -178,7 +179,7 @@ def _by_several(dataset: Dataset, attributes: list[str], clients: int | None) ->
 
 def _by_value(
     dataset: Dataset, attribute: str, clients: int | None, rng: np.random.Generator
-) -> list[Share]:
+) -> Sequence[Share]:
     """Split the samples of each value evenly over the clients of that value."""
     factor = dataset.factors[attribute]
     values = np.unique(factor[is_known(factor)])

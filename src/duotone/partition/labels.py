@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -31,7 +33,7 @@ class Iid(Scheme[HeldOutSettings]):
 
     def assign(
         self, dataset: Dataset, config: HeldOutSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Give each client the same number of random rows."""
         who = numbered(config)
         require_rows(dataset, config)
@@ -61,7 +63,7 @@ class Dirichlet(Scheme[DirichletSettings]):
 
     def assign(
         self, dataset: Dataset, config: DirichletSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Draw one vector of proportions per class and deal the class out by it."""
         require_classes(dataset, self.name)
         who = numbered(config)
@@ -91,7 +93,7 @@ class Pathological(Scheme[PathologicalSettings]):
 
     def assign(
         self, dataset: Dataset, config: PathologicalSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Let the clients choose classes in turn, then split each class among its holders."""
         require_classes(dataset, self.name)
         sizes = np.bincount(dataset.y[dataset.train_rows], minlength=dataset.classes)
@@ -165,7 +167,7 @@ class Quantity(Scheme[QuantitySettings]):
 
     def assign(
         self, dataset: Dataset, config: QuantitySettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Draw one vector of sizes, the same for training and test samples."""
         who = numbered(config)
         require_rows(dataset, config)

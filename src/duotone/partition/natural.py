@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -47,7 +48,7 @@ class Natural(Scheme[NaturalSettings]):
 
     def assign(
         self, dataset: Dataset, config: NaturalSettings, rng: np.random.Generator
-    ) -> list[Share]:
+    ) -> Sequence[Share]:
         """Read the owners off the data."""
         if dataset.client is None:
             raise PartitionError(

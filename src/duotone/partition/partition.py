@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from duotone.data.dataset import Array, Dataset
 from duotone.data.preparing import prepared
 from duotone.errors import PartitionError
+from duotone.partition.deal import Deal
+from duotone.partition.deal import Rows as Rows
 from duotone.types import NO_LABEL, ClientData, DataInfo, Role, Split
 
-Rows: TypeAlias = NDArray[np.int64]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
+_DEALT = ("train", "test", "train_ends", "test_ends")
+_DEALING = ("seed", "validation", "max_train", "max_test")
+AT_ONCE = 10_000
+"""Clients up to which a partition is shuffled when it is made; with more, each when it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class Partition(Mapping[str, Holding]):
         clients: Client names, in order.
         groups: The group of each client.
         roles: Whether each client is a member or a newcomer.
-        rows: For each split, the rows of all clients one after the other.
+        rows: For each split, the rows of all clients one after the other; or what was dealt out,
+            from which they follow.
         offsets: For each split, where each client's rows begin; one entry more than clients.
     """
 
@@ -54,22 +60,44 @@ class Partition(Mapping[str, Holding]):
         clients: Sequence[str],
         groups: Sequence[str],
         roles: Sequence[Role],
-        rows: Mapping[Split, Rows],
+        rows: Mapping[Split, Rows] | Deal,
         offsets: Mapping[Split, Rows],
     ) -> None:
         self.clients = tuple(clients)
         self.groups = tuple(groups)
         self.roles = tuple(roles)
-        self.rows = dict(rows)
         self.offsets = dict(offsets)
-        self._positions = {client: position for position, client in enumerate(self.clients)}
+        self.deal = rows if isinstance(rows, Deal) else None
+        if not isinstance(rows, Deal):
+            self.rows = dict(rows)
+
+    @cached_property
+    def rows(self) -> dict[Split, Rows]:
+        """For each split, the rows of all clients one after the other."""
+        assert self.deal is not None
+        return self.deal.shuffled(self.clients)
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        number = len(self.clients)
+        if all(map(str.__eq__, self.clients, map(str, range(number)))):
+            return Numbers(number)
+        return {client: position for position, client in enumerate(self.clients)}
+
+    @classmethod
+    def from_deal(
+        cls, clients: Sequence[str], groups: Sequence[str], roles: Sequence[Role], deal: Deal
+    ) -> Partition:
+        """Return the partition that follows from what was dealt out."""
+        _check_names(clients)
+        rows = deal.shuffled(clients) if len(clients) <= AT_ONCE else deal
+        return cls(clients, groups, roles, rows, deal.offsets())
 
     @classmethod
     def from_holdings(cls, holdings: Sequence[Holding]) -> Partition:
         """Pack holdings into a partition."""
         names = [holding.client for holding in holdings]
-        if len(set(names)) != len(names):
-            raise PartitionError("Two clients of the partition have the same name.")
+        _check_names(names)
         rows: dict[Split, Rows] = {}
         offsets: dict[Split, Rows] = {}
         for split in SPLITS:
@@ -81,8 +109,11 @@ class Partition(Mapping[str, Holding]):
 
     def __getitem__(self, client: str) -> Holding:
         position = self._positions[client]
-        train, val, test = (self._slice(split, position) for split in SPLITS)
-        return Holding(client, self.groups[position], self.roles[position], train, val, test)
+        if self.deal is None:
+            rows = {split: self._slice(split, position) for split in SPLITS}
+        else:
+            rows = self.deal.of(position, client)
+        return Holding(client, self.groups[position], self.roles[position], **rows)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.clients)
@@ -97,12 +128,12 @@ class Partition(Mapping[str, Holding]):
         offsets = self.offsets[split]
         return self.rows[split][offsets[position] : offsets[position + 1]]
 
-    @property
+    @cached_property
     def members(self) -> tuple[str, ...]:
         """The clients that train."""
         return self.of_role("member")
 
-    @property
+    @cached_property
     def newcomers(self) -> tuple[str, ...]:
         """The clients never seen in training."""
         return self.of_role("newcomer")
@@ -116,6 +147,10 @@ class Partition(Mapping[str, Holding]):
         counts = {"member": len(self.members), "newcomer": len(self.newcomers)}
         return ", ".join(f"{count} {role}{'s'[: count != 1]}" for role, count in counts.items())
 
+    def position(self, client: str) -> int:
+        """Return which of the clients one is."""
+        return self._positions[client]
+
     def size(self, client: str, split: Split = "train") -> int:
         """Return how many samples of a split a client holds."""
         position = self._positions[client]
@@ -124,10 +159,45 @@ class Partition(Mapping[str, Holding]):
     def fingerprint(self) -> str:
         """Return a short hash: equal partitions, equal fingerprint."""
         digest = hashlib.sha256("\x1f".join(self.clients + self.groups + self.roles).encode())
+        if self.deal is not None:  # what follows from it would take too long to make
+            for value in astuple(self.deal):
+                digest.update(
+                    value.tobytes() if hasattr(value, "tobytes") else repr(value).encode()
+                )
+            return digest.hexdigest()[:16]
         for split in SPLITS:
             digest.update(self.rows[split].tobytes())
             digest.update(self.offsets[split].tobytes())
         return digest.hexdigest()[:16]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise PartitionError("Two clients of the partition have the same name.")
+
+
+class Numbers(Mapping[str, int]):
+    """The positions of clients called "0", "1", …: nothing has to be remembered of them.
+
+    Args:
+        number: How many there are.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __getitem__(self, client: str) -> int:
+        if isinstance(client, str) and client.isdecimal() and len(client) < 20:
+            position = int(client)
+            if position < self._number and str(position) == client:
+                return position
+        raise KeyError(client)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, range(self._number))
+
+    def __len__(self) -> int:
+        return self._number
 
 
 class Population:
@@ -190,9 +260,13 @@ class Population:
     def arrays(self) -> dict[str, Array]:
         """Return everything large, by name, for sharing with other processes."""
         arrays: dict[str, Array] = {"x": self.dataset.x, "y": self.dataset.y}
+        deal = self.partition.deal
         for split in SPLITS:
-            arrays[f"rows.{split}"] = self.partition.rows[split]
             arrays[f"offsets.{split}"] = self.partition.offsets[split]
+            if deal is None:
+                arrays[f"rows.{split}"] = self.partition.rows[split]
+        if deal is not None:
+            arrays |= {f"deal.{name}": getattr(deal, name) for name in _DEALT}
         return arrays
 
     def adopt(self, arrays: Mapping[str, Array]) -> None:
@@ -203,6 +277,7 @@ class Population:
 
     def form(self) -> dict[str, Any]:
         """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""
+        deal = self.partition.deal
         return {
             "name": self.dataset.name,
             "classes": self.dataset.classes,
@@ -210,6 +285,7 @@ class Population:
             "clients": self.partition.clients,
             "groups": self.partition.groups,
             "roles": self.partition.roles,
+            "deal": None if deal is None else {name: getattr(deal, name) for name in _DEALING},
             "labelled": self.labelled,
             "keeps_unlabelled": self.keeps_unlabelled,
         }
@@ -220,13 +296,14 @@ class Population:
 
         Only what training and evaluation need is there: factors stay with the original.
         """
-        partition = Partition(
-            form["clients"],
-            form["groups"],
-            form["roles"],
-            {split: arrays[f"rows.{split}"] for split in SPLITS},
-            {split: arrays[f"offsets.{split}"] for split in SPLITS},
-        )
+        rows: dict[Split, Rows] | Deal
+        if form["deal"] is None:
+            rows = {split: arrays[f"rows.{split}"] for split in SPLITS}
+        else:
+            train, test, *ends = (arrays[f"deal.{name}"] for name in _DEALT)
+            rows = Deal(train, test, ends[0], ends[1], **form["deal"])
+        offsets = {split: arrays[f"offsets.{split}"] for split in SPLITS}
+        partition = Partition(form["clients"], form["groups"], form["roles"], rows, offsets)
         dataset = Dataset(
             name=form["name"],
             x=arrays["x"],

@@ -8,7 +8,9 @@ done once, in :mod:`duotone.partition.build`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -43,6 +45,63 @@ class Share(NamedTuple):
     role: Role
     train: Rows
     test: Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares(Sequence[Share]):
+    """The shares of all clients, in a few flat arrays.
+
+    Attributes:
+        clients: Client names, in order.
+        groups: The group of each.
+        roles: The role of each.
+        train: Rows to train on, of all clients one after the other.
+        test: Rows to test on, likewise.
+        train_ends: Where each client's rows to train on begin; one entry more than clients.
+        test_ends: Likewise.
+    """
+
+    clients: Sequence[str]
+    groups: Sequence[str]
+    roles: Sequence[Role]
+    train: Rows
+    test: Rows
+    train_ends: Rows
+    test_ends: Rows
+
+    @classmethod
+    def of(cls, shares: Sequence[Share]) -> Shares:
+        """Pack the shares of single clients."""
+        if isinstance(shares, Shares):
+            return shares
+        nothing = np.zeros(0, np.int64)
+        return cls(
+            [share.client for share in shares],
+            [share.group for share in shares],
+            [share.role for share in shares],
+            np.concatenate([nothing, *(share.train for share in shares)]),
+            np.concatenate([nothing, *(share.test for share in shares)]),
+            np.cumsum([0, *(len(share.train) for share in shares)]),
+            np.cumsum([0, *(len(share.test) for share in shares)]),
+        )
+
+    @overload
+    def __getitem__(self, position: int) -> Share: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Share]: ...
+    def __getitem__(self, position: int | slice) -> Share | list[Share]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        client = self.clients[position]
+        position = range(len(self))[position]
+        train, test = (
+            rows[ends[position] : ends[position + 1]]
+            for rows, ends in ((self.train, self.train_ends), (self.test, self.test_ends))
+        )
+        return Share(client, self.groups[position], self.roles[position], train, test)
+
+    def __len__(self) -> int:
+        return len(self.clients)
 
 
 MOST = 1_000_000
@@ -120,7 +179,7 @@ class Scheme(ABC, Generic[S]):
         return False
 
     @abstractmethod
-    def assign(self, dataset: Dataset, config: S, rng: np.random.Generator) -> list[Share]:
+    def assign(self, dataset: Dataset, config: S, rng: np.random.Generator) -> Sequence[Share]:
         """Decide which rows each client gets.
 
         Raises:

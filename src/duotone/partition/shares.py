@@ -7,7 +7,6 @@ A scheme decides on an *owner* for every row of the data set: the position of a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
 from duotone.partition.partition import Rows
-from duotone.partition.scheme import CountedSettings, HeldOutSettings, Share
+from duotone.partition.scheme import CountedSettings, HeldOutSettings, Shares
 from duotone.types import Role
 
 NOBODY = -1
@@ -30,25 +29,37 @@ class Who(NamedTuple):
     role: Role
 
 
+class Everybody(NamedTuple):
+    """All clients without their rows."""
+
+    clients: Sequence[str]
+    groups: Sequence[str]
+    roles: Sequence[Role]
+
+
 def nobody(dataset: Dataset) -> Rows:
     """Return an owner for every row of ``dataset``: nobody, yet."""
     return np.full(len(dataset), NOBODY, np.int64)
 
 
-def shares_of(dataset: Dataset, owner: Rows, who: Sequence[Who]) -> list[Share]:
+def shares_of(dataset: Dataset, owner: Rows, who: Everybody | Sequence[Who]) -> Shares:
     """Return the share of each client, given the owner of each row."""
+    if not isinstance(who, Everybody):
+        who = Everybody(
+            [one.client for one in who], [one.group for one in who], [one.role for one in who]
+        )
+    clients = len(who.clients)
 
-    def held(rows: Rows) -> list[Rows]:
+    def held(rows: Rows) -> tuple[Rows, Rows]:
         rows = rows[owner[rows] != NOBODY]
-        ends = np.cumsum(np.bincount(owner[rows], minlength=len(who))).tolist()
-        rows = rows[np.argsort(owner[rows], kind="stable")]
-        return [rows[start:end] for start, end in pairwise([0, *ends])]
+        ends = np.cumsum(np.append(0, np.bincount(owner[rows], minlength=clients)))
+        return rows[np.argsort(owner[rows], kind="stable")], ends
 
-    train, test = held(dataset.train_rows), held(dataset.test_rows)
-    return [Share(*w, mine, to_test) for w, mine, to_test in zip(who, train, test, strict=True)]
+    (train, train_ends), (test, test_ends) = held(dataset.train_rows), held(dataset.test_rows)
+    return Shares(*who, train, test, train_ends, test_ends)
 
 
-def numbered(config: HeldOutSettings, groups: Sequence[str] | None = None) -> list[Who]:
+def numbered(config: HeldOutSettings, groups: Sequence[str] | None = None) -> Everybody:
     """Return clients called "0", "1", …, the last of which are newcomers.
 
     Without ``groups`` all clients are of the group "all": nothing is known to set them apart.
@@ -57,10 +68,9 @@ def numbered(config: HeldOutSettings, groups: Sequence[str] | None = None) -> li
         PartitionError: Not a single member would be left.
     """
     members = count_members(config)
-    return [
-        Who(str(i), groups[i] if groups else "all", "member" if i < members else "newcomer")
-        for i in range(config.clients)
-    ]
+    roles: list[Role] = ["member"] * members
+    roles += ["newcomer"] * (config.clients - members)
+    return Everybody([*map(str, range(config.clients))], groups or ["all"] * config.clients, roles)
 
 
 def count_members(config: HeldOutSettings) -> int:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
+from duotone.config import MANY_CLIENTS
 from duotone.federation.backends import Backend
 from duotone.federation.backends.choice import make_backend
 from duotone.federation.election import vote
@@ -31,7 +32,7 @@ from duotone.measures.accuracy import (
     selected_round,
     selection,
 )
-from duotone.measures.evaluation import choose_clients, evaluate
+from duotone.measures.evaluation import choose_clients, chosen_of_all, evaluate
 from duotone.measures.measure import Row, Scene
 from duotone.measures.metrics import headline
 from duotone.measures.score import Key, Score, scores_json
@@ -187,6 +188,7 @@ class _Execution:
                 refusals=Refusals(config.set_aside, Counter(counts_of(self.refused))),
                 watch=self.plan.is_watched,
                 system=self.plan.system,
+                scratch=scratch,
             ):
                 self._commit(result, backend, shelf)
                 if stop_requested() and result.info.round < config.rounds_made:
@@ -241,7 +243,11 @@ class _Execution:
         if is_last:  # many more questions follow then
             serving = replace(serving, shelf=shelf)
         if plan.config.personalise != "none":
-            self.elected = vote(serving, plan.ways, plan.population, self.store, backend)
+            members = plan.population.partition.members
+            if len(members) > MANY_CLIENTS:
+                partition = plan.population.partition
+                members = tuple(c for c in self.clients if partition[c].role == "member")
+            self.elected = vote(serving, plan.ways, plan.population, self.store, backend, members)
             serving = replace(serving, chosen=self.elected.chosen)
             self.folder.log(f"round {number}: {self.elected.said}")
             if is_last:
@@ -292,10 +298,12 @@ class _Execution:
                 folder.write_latents(found.arrays)
         folder.write_sheets(sheets)
         if self.plan.config.level == "simulation":
-            keep_served(folder, self.plan, self.store, backend, shelf)
+            keep_served(folder, self.plan, self.store, backend, shelf, self.clients)
         elif backend.is_far:
             leave_with_clients(self.plan, last, backend)
         folder.write_table("ledger", backend.ledger.table())
+        population, limit = self.plan.population, self.plan.config.evaluate_clients
+        sampled = chosen_of_all(population.partition, limit)  # as was asked: no cause to warn now
         unscored = [c for c in self.clients if c not in scored]
         gaps = [f"Client {client!r} has no score: it failed." for client in unscored]
         elected = {} if self.elected is None else {"election": self.elected.as_json()}
@@ -308,7 +316,7 @@ class _Execution:
                 "published_share": published_share(self.plan.config),
                 "selected_round": selected_round(table),
                 "newcomer_rule": self.plan.rule,
-                "warnings": [*self._warnings(), *gaps],
+                "warnings": [*([sampled] if sampled else []), *self._warnings(), *gaps],
                 **elected,
             }
         )

@@ -134,7 +134,7 @@ def _workers(plan: Plan) -> int:
     if config.backend in ("serial", "flower") or plan.method.device != "cpu":
         return 0
     workers = config.workers or available_cores()
-    return workers if config.backend == "processes" or workers > 1 else 0
+    return workers if config.backend in ("processes", "flower-ray") or workers > 1 else 0
 
 
 def _memory(plan: Plan, update: ClientUpdate) -> int | None:

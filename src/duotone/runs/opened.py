@@ -19,7 +19,7 @@ from duotone.runs.draft import OBJECT
 from duotone.runs.last_round import last_serving, method_again
 from duotone.runs.own_part import plan_at_node
 from duotone.runs.plan import Plan, facts_of, plan_run
-from duotone.runs.served import Index, Kept, Who, read_index, read_model
+from duotone.runs.served import Index, Kept, Who, read_index, read_model, who_is
 from duotone.types import DataInfo, NewcomerRule, Params, ServerState
 
 
@@ -141,16 +141,18 @@ class OpenedRun:
 
     @cached_property
     def clients(self) -> Mapping[str, Who]:
-        """Every client the run was made with."""
+        """Every client the run was made with; where they are many, those it keeps models of."""
         if self.index is not None:
             return self.index.clients
         partition = self.plan.population.partition
-        return {
-            name: Who(role, group, partition.size(name))
-            for name, role, group in zip(
-                partition.clients, partition.roles, partition.groups, strict=True
-            )
-        }
+        return {name: who_is(partition, name) for name in partition}
+
+    def who(self, name: str) -> Who | None:
+        """Return what the run says of a client, or ``None`` if it has no such client."""
+        if name not in self.clients and self.index is not None and self.index.unlisted:
+            partition = self.plan.population.partition
+            return who_is(partition, name) if name in partition else None
+        return self.clients.get(name)
 
     def which(self, round: Which) -> Which:
         """Return which of the kept rounds is meant: the selected one may be the last.
@@ -180,14 +182,14 @@ class OpenedRun:
         if name in joined:
             assert self.index is not None
             return self._kept(name, joined[name], "last", self.index.joined_models[name], "joined")
-        if name not in self.clients:
+        who = self.who(name)
+        if who is None:
             known = [*self.clients, *joined]
             raise UnknownNameError(
                 f"{self.path} has no client {name!r}.{did_you_mean(name, known)} The first of "
                 f"{len(known)} are: {', '.join(known[:5])}."
             )
         which = self.which(round)
-        who = self.clients[name]
         kept_models = {} if self.index is None else self.index.models.get(which, {})
         if name in kept_models:
             return self._kept(name, who, which, kept_models[name], which)

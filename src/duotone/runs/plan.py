@@ -96,7 +96,7 @@ def plan_run(
     given = values["method"].pop("name", None)
     method_class, settings = _method_and_settings(given, values["method"], problems)
     device = problems.checked(lambda: _device(base.device))
-    problems.checked(lambda: _check_backend(base.backend))
+    problems.checked(lambda: _check_backend(base.backend, device))
     problems.checked(lambda: chosen_measures(base.measure))
     model, is_usable = _given_model(method_class, model, base.model, problems)
     if settings is not None and base.newcomers != "auto":
@@ -304,12 +304,16 @@ def _path(thing: Callable[..., Any]) -> str:
     return name if is_importable and module != "__main__" else OBJECT + name.partition(":")[2]
 
 
-def _check_backend(wanted: str) -> None:
-    if wanted == "flower" and find_spec("flwr") is None:
+def _check_backend(wanted: str, device: str | None) -> None:
+    needed = {"flower": ("flwr",), "flower-ray": ("flwr", "ray")}.get(wanted, ())
+    if any(find_spec(package) is None for package in needed):
+        what = "Flower" if wanted == "flower" else "Flower with Ray"
         raise MissingExtraError(
-            "backend = 'flower' needs Flower, which is not installed; install it: pip install "
-            "'duotone[flower]'"
+            f"backend = {wanted!r} needs {what}, which is not installed; install it: pip install "
+            f"'duotone[{wanted}]'"
         )
+    if wanted == "flower-ray" and device == "cuda":
+        raise ConfigError("backend = 'flower-ray' computes without GPUs; set device = 'cpu'.")
 
 
 def _device(wanted: str) -> str:

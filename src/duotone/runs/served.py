@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, TypeAlias
@@ -25,16 +25,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from duotone.config import MANY_CLIENTS
 from duotone.errors import CheckpointError, DuotoneError
 from duotone.federation.backends import Backend, ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.engine import size_in_bytes
+from duotone.federation.journal import file_stem
 from duotone.federation.levels import Level
 from duotone.federation.manifest import Which
 from duotone.federation.method import Method
 from duotone.federation.params import stored, unpacked
 from duotone.federation.serving import Serving, by_client
-from duotone.federation.store import CommittedRound, FolderStore, Shelf, file_stem
+from duotone.federation.store import CommittedRound, FolderStore, Shelf
 from duotone.files import (
     disk_errors,
     read_json_file,
@@ -43,7 +45,7 @@ from duotone.files import (
     write_atomically,
     write_durably,
 )
-from duotone.partition.partition import Population
+from duotone.partition.partition import Partition, Population
 from duotone.runs.folder import RunFolder
 from duotone.runs.last_round import last_serving
 from duotone.runs.plan import Plan
@@ -91,11 +93,12 @@ class Index:
         data: The form of the samples.
         class_names: What the classes are called, if the data says.
         rule: What newcomers start from.
-        clients: Every client of the run.
+        clients: The clients of the run; where they are many, those whose models are kept.
         models: The models that are kept of the last round, and of the selected one if it is
             another.
         joined: Newcomers that joined the finished run.
         joined_models: Their models, after the last round.
+        unlisted: How many clients of the run are not listed; its data says who they are.
     """
 
     data: DataInfo
@@ -105,15 +108,23 @@ class Index:
     models: Mapping[Which, Mapping[str, Kept]]
     joined: Mapping[str, Who] = field(default_factory=dict)
     joined_models: Mapping[str, Kept] = field(default_factory=dict)
+    unlisted: int = 0
 
 
 _Index = TypeAdapter(Index)
 
 
 def keep_served(
-    folder: RunFolder, plan: Plan, store: FolderStore, backend: Backend, shelf: Shelf
+    folder: RunFolder,
+    plan: Plan,
+    store: FolderStore,
+    backend: Backend,
+    shelf: Shelf,
+    evaluated: Sequence[str],
 ) -> None:
-    """Write the models of all clients as they use them, for the last and the selected round.
+    """Write the models of clients as they use them, for the last and the selected round.
+
+    All clients, or where they are many, those that are evaluated.
 
     Args:
         folder: The run.
@@ -121,6 +132,7 @@ def keep_served(
         store: Its committed rounds.
         backend: Where clients are computed.
         shelf: States of the last round that were adapted already.
+        evaluated: The clients that are evaluated.
     """
     partition, last, selected = plan.population.partition, store.last, store.selected
     servings: dict[Which, tuple[CommittedRound, Serving]] = {
@@ -128,37 +140,42 @@ def keep_served(
     }
     if selected is not None and selected.round != last.round:
         servings["selected"] = (selected, last_serving(plan, selected))
+    is_few = len(partition) <= MANY_CLIENTS
+    every = partition.clients if is_few else evaluated
+    if not is_few:
+        folder.log(f"the models of {len(every)} evaluated clients of {len(partition)} are kept")
     models: dict[Which, dict[str, Kept]] = {}
     left = MOST_BYTES
     for which, (committed, serving) in servings.items():
         place = _made(folder.path, which)
         models[which] = {}
-        for client, base, tensors in _differences(serving, committed, plan, backend):
+        for client, base, tensors in _differences(serving, committed, plan, backend, every):
             left -= size_in_bytes(tensors)
             if left < 0:
                 break
             models[which][client] = Kept(base, _write(place, client, tensors))
         if left < 0:
-            kept, every = len(models[which]), len(partition)
             backend.say(
-                f"The models of {kept} of {every} clients after round {committed.round} are kept "
-                f"in the run; with more they would take over {MOST_BYTES / 1e9:g} GB. The others "
-                "can be used where the run's data is at hand."
+                f"The models of {len(models[which])} of {len(every)} clients after round "
+                f"{committed.round} are kept in the run; with more they would take over "
+                f"{MOST_BYTES / 1e9:g} GB. The others can be used where the run's data is at hand."
             )
             break
     index = Index(
         data=plan.population.info,
         class_names=plan.population.dataset.class_names,
         rule=plan.rule,
-        clients={
-            client: Who(role, group, partition.size(client))
-            for client, role, group in zip(
-                partition.clients, partition.roles, partition.groups, strict=True
-            )
-        },
+        clients={client: who_is(partition, client) for client in every},
         models=models,
+        unlisted=len(partition) - len(every),
     )
     write_index(folder.path, index)
+
+
+def who_is(partition: Partition, client: str) -> Who:
+    """Return what a run says of one of its clients."""
+    position = partition.position(client)
+    return Who(partition.roles[position], partition.groups[position], partition.size(client))
 
 
 Differing: TypeAlias = tuple[str, dict[str, torch.Tensor]]
@@ -208,11 +225,14 @@ def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _differences(
-    serving: Serving, committed: CommittedRound, plan: Plan, backend: Backend
+    serving: Serving,
+    committed: CommittedRound,
+    plan: Plan,
+    backend: Backend,
+    every: Sequence[str],
 ) -> Iterator[tuple[str, str, dict[str, torch.Tensor]]]:
     """Yield clients with what is their own; those that fail are left out, and the user told."""
     job = OwnTensorsJob(serving)
-    every = plan.population.partition.clients
     for start in range(0, len(every), _AT_ONCE):
         clients = every[start : start + _AT_ONCE]
         try:

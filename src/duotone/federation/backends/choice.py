@@ -38,6 +38,10 @@ def _backend(
 
         return OneMachineFlower(method, population)
     workers = config.workers or available_cores()
+    if config.backend == "flower-ray":
+        from duotone.federation.backends.flower_ray import RayFlower  # needs another extra
+
+        return RayFlower(method, population, workers)
     if config.backend == "serial" or method.device != "cpu":
         return Serial(method, population)
     if config.backend == "auto":

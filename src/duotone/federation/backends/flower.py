@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
@@ -61,6 +62,15 @@ class Way(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A client that was sent a message: what its answer must repeat, and when it is late."""
+
+    client: str
+    token: str
+    until: float
+
+
 class Flower(Backend):
     """Computes clients on the nodes of a Flower federation.
 
@@ -97,12 +107,33 @@ class Flower(Backend):
         text, arrays = packed(job)
         record = record_of(arrays)
         rest = iter(tasks)
-        while some := list(islice(rest, self.at_once)):
-            yield from self._exchanged(job, text, record, some)
+        waiting: dict[str, _Asked] = {}
+        while True:
+            room = None if self.at_once is None else self.at_once - len(waiting)
+            if some := list(islice(rest, room)):
+                yield from self._ask(text, record, some, waiting)
+            elif not waiting:
+                return
+            if waiting:
+                yield from self._answers(job, waiting)
 
-    def _exchanged(
-        self, job: ClientJob, text: str, record: ArrayRecord, tasks: list[ClientTask]
+    def _answers(self, job: ClientJob, waiting: dict[str, _Asked]) -> Iterator[ClientResult]:
+        """Look once for replies; yield what came, and who is late."""
+        for message in self.grid.pull_messages(list(waiting)):
+            asked = waiting.pop(message.metadata.reply_to_message_id, None)
+            if asked is not None:
+                yield self._result(job, message, asked.client, asked.token)
+        now = time.monotonic()
+        for name in [name for name, asked in waiting.items() if now > asked.until]:
+            late = waiting.pop(name).client
+            yield _left_out(late, f"it did not answer within {self.deadline:g} seconds")
+        if waiting:
+            time.sleep(self.pause)
+
+    def _ask(
+        self, text: str, record: ArrayRecord, tasks: list[ClientTask], waiting: dict[str, _Asked]
     ) -> Iterator[ClientResult]:
+        """Send a job to clients and note who is waited for; yield those who cannot be asked."""
         nodes = self.nodes()
         asked: list[tuple[str, str]] = []
         messages: list[Message] = []
@@ -123,21 +154,14 @@ class Flower(Backend):
             asked.append((task.client, token))
             messages.append(self._message(records, nodes[task.client]))
         sent = list(self.grid.push_messages(messages)) if messages else []
-        waiting = dict(zip(sent, asked, strict=True)) if len(sent) == len(asked) else {}
-        for client, _ in asked if not waiting else ():
-            yield _left_out(client, "its message could not be sent")
         until = time.monotonic() + self.deadline
-        while waiting:
-            for message in self.grid.pull_messages(list(waiting)):
-                whose = waiting.pop(message.metadata.reply_to_message_id, None)
-                if whose is not None:
-                    yield self._result(job, message, *whose)
-            if waiting and time.monotonic() > until:
-                break
-            if waiting:
-                time.sleep(self.pause)
-        for client, _ in waiting.values():
-            yield _left_out(client, f"it did not answer within {self.deadline:g} seconds")
+        if len(sent) == len(asked):
+            waiting.update(
+                {name: _Asked(*who, until) for name, who in zip(sent, asked, strict=True)}
+            )
+            return
+        for client, _ in asked:
+            yield _left_out(client, "its message could not be sent")
 
     def _message(self, content: RecordDict, node: int) -> Message:
         return Message(content, node, MESSAGE, ttl=self.deadline)

@@ -13,7 +13,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from duotone.errors import CheckpointError
-from duotone.federation.store import file_stem, packed_state, unpacked_state
+from duotone.federation.journal import file_stem
+from duotone.federation.state_files import packed_state, unpacked_state
 from duotone.files import disk_errors, read_regular, write_atomically
 from duotone.types import ClientState
 

@@ -22,7 +22,7 @@ from duotone.federation.method import Method
 from duotone.partition.partition import Population
 
 _WORKER = "duotone.federation.backends.worker"
-_WORKER_ENVIRONMENT = {
+WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     # Keep freed blocks instead of giving them back to the kernel: large activations come and go in
@@ -67,7 +67,7 @@ class Processes(Backend):
                 [sys.executable, "-P", "-m", _WORKER, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(), self._shared),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **_WORKER_ENVIRONMENT},
+                env={**os.environ, **WORKER_ENVIRONMENT},
                 process_group=0,  # Ctrl-C is this process's to handle, while they still import too
             )
         connection = Connection(ours.detach())

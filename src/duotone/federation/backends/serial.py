@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,8 @@ class Serial(Backend):
     """Computes clients one by one."""
 
     def __init__(self, method: Method, population: Population) -> None:
-        self.method = method
+        # As in a worker: what a client writes into its method must not reach the server's.
+        self.method = copy.deepcopy(method)
         self.population = population
 
     def map_clients(self, job: ClientJob, tasks: Iterable[ClientTask]) -> Iterator[ClientResult]:

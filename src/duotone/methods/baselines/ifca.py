@@ -86,6 +86,7 @@ class IFCA(Method):
     paper = "Ghosh et al., An Efficient Framework for Clustered Federated Learning, NeurIPS 2020"
     Config = IFCAConfig
     config: IFCAConfig
+    told = ("train_loss", "group")
     features_part = "local"  # two groups compute features with different models
     newcomer_rules = ("few-shot",)
 

@@ -146,6 +146,7 @@ class FedDVA(Method):
     rounds = 40
     own_model = "dual-vae"
     uses_unlabelled = True
+    told = ("train_loss", "kl_shared", "kl_local", "kl_client")
     newcomer_rules = ("label-free", "zero-shot")
 
     def build(self, data: DataInfo) -> DualVAE:
@@ -306,7 +307,6 @@ class FedDVA(Method):
         tunes = self.config.classify == "tune" and progress(info) >= begins
         generator = info.generator("client", data.client, f"{phase}-labels")
         lr = self.config.lr * cosine_decay(info, self.config.lr_end)
-        settings = self.config.model_copy(update={"lr": lr})
         beta = None if noise else self.beta(info)
 
         def loss(_: nn.Module, x: Tensor, __: Tensor) -> Tensor:
@@ -320,7 +320,7 @@ class FedDVA(Method):
         return train(
             model,
             replace(data, y=labels),
-            settings,
+            self.config.model_copy(update={"lr": lr}),
             info,
             loss=loss,
             parameters=chosen.values(),

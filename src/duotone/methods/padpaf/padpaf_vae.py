@@ -126,6 +126,7 @@ class PaDPaFVAE(Method):
     paper = "Almansoori et al., Partial Disentanglement with Partially-Federated GANs, TMLR 2024"
     Config = PaDPaFVAEConfig
     config: PaDPaFVAEConfig
+    told = ("train_loss", "kl_shared", "kl_local")
     rounds = 16
     own_model = "style-vae"
     uses_unlabelled = True
