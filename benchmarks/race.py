@@ -28,7 +28,7 @@ sys.path.append(str(PLACE / "racers"))  # its scripts run alone, beside course.p
 from course import CHECKED, CLIENTS, EVALUATE, SAMPLED, TRAIN, WORKERS  # noqa: E402
 from environments import PINS, is_ready, python, set_up  # noqa: E402
 from flower_nodes import cpu_seconds  # noqa: E402
-from verdicts import objections, ratios  # noqa: E402
+from verdicts import JUDGED, in_the_end, objections, ratios  # noqa: E402
 
 TRAIN_SAMPLES = 300
 TEST_SAMPLES = 100
@@ -232,10 +232,10 @@ def print_table(figures: Mapping[str, Any]) -> None:
                 spread = f"{ratio['lowest']:.2f}–{ratio['highest']:.2f}"
                 line += f"{ratio['median']:>{width}.2f}{spread:>13}"
             print(line)
-    print(f"\n{'After the last turn':<36}{'loss':>8}{'correct':>9}")
+    print(f"\n{f'After the last {JUDGED} turns':<36}{'loss':>8}{'correct':>9}")
     for label, own in figures.items():
-        if own["turns"]:
-            last = own["turns"][-1]
+        if len(own["turns"]) > 1:
+            last = in_the_end(own["turns"])
             print(f"{label:<36}{last['loss']:>8.3f}{last['accuracy']:>9.1%}")
 
 

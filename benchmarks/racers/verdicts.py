@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, nan
-from statistics import median
+from statistics import fmean, median
 from typing import TypeAlias
 
 Turn: TypeAlias = Mapping[str, float]
 
 SAME_START = 1e-4
 """How far the loss before the first round may be from the median contender's, as a share of it."""
+JUDGED = 3
+"""How many of the last turns are judged, by their mean: single rounds swing."""
 LOSS_BAND = 1.25
-"""How many times higher or lower than the median contender's a loss may be after the last turn."""
+"""How many times higher or lower than the median contender's a loss may be in the end."""
 ACCURACY_BAND = 0.15
-"""How far from the median contender's an accuracy may be after the last turn; wide, because in the
-first rounds it swings between seeds that have the same loss."""
+"""How far from the median contender's an accuracy may be in the end; wide, because in the first
+rounds it swings between seeds that have the same loss."""
 
 
 def objections(turns: Mapping[str, Sequence[Turn]]) -> dict[str, str]:
@@ -25,10 +27,19 @@ def objections(turns: Mapping[str, Sequence[Turn]]) -> dict[str, str]:
         turns: The state before the first round and after each, of contenders that all had the same
             number of turns.
     """
+    ends = {name: in_the_end(own) for name, own in turns.items()}
     start = _usual([own[0]["loss"] for own in turns.values()])
-    loss = _usual([own[-1]["loss"] for own in turns.values()])
-    accuracy = _usual([own[-1]["accuracy"] for own in turns.values()])
-    return {name: _objection(own[0], own[-1], start, loss, accuracy) for name, own in turns.items()}
+    loss = _usual([end["loss"] for end in ends.values()])
+    accuracy = _usual([end["accuracy"] for end in ends.values()])
+    return {
+        name: _objection(own[0], ends[name], start, loss, accuracy) for name, own in turns.items()
+    }
+
+
+def in_the_end(turns: Sequence[Turn]) -> Turn:
+    """Return loss and accuracy after the last turns, in the mean."""
+    last = turns[1:][-JUDGED:]
+    return {what: fmean(turn[what] for turn in last) for what in ("loss", "accuracy")}
 
 
 def _usual(values: Sequence[float]) -> float:

@@ -20,11 +20,13 @@ def verdicts(monkeypatch):
 
 
 def turns(start=2.3, loss=0.5, accuracy=0.75):
-    """The state before the first round and after two."""
+    """The state before the first round and after four; the last three are level in the mean."""
     return [
         {"loss": start, "accuracy": 0.1},
         {"loss": 1.1, "accuracy": 0.6},
+        {"loss": loss + 0.2, "accuracy": accuracy - 0.1},
         {"loss": loss, "accuracy": accuracy},
+        {"loss": loss - 0.2, "accuracy": accuracy + 0.1},
     ]
 
 
@@ -68,10 +70,12 @@ def test_what_is_no_number_does_not_move_the_median(verdicts):
     assert found["x"]
 
 
-def test_only_the_last_turn_is_judged(verdicts):
-    late = turns()
+def test_the_last_turns_are_judged_together(verdicts):
+    late, swinging = turns(), turns()
     late[1] = {"loss": 5.0, "accuracy": 0.1}
-    assert not any(verdicts.objections({"a": turns(), "b": turns(), "late": late}).values())
+    swinging[-2:] = [{"loss": 0.2, "accuracy": 0.95}, {"loss": 0.6, "accuracy": 0.65}]
+    others = {"a": turns(), "b": turns(), "c": turns()}
+    assert not any(verdicts.objections({**others, "late": late, "swinging": swinging}).values())
 
 
 def test_turns_are_compared_in_pairs(verdicts):
