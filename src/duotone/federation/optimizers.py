@@ -17,6 +17,9 @@ from torch import Tensor
 Group: TypeAlias = tuple[Iterable[Tensor], float]
 """Parameters, and their learning rate."""
 
+_VECTOR = 16
+"""Numbers that the widest vector instructions take at once."""
+
 
 class Optimizer(ABC):
     """Moves parameters along their gradients.
@@ -25,6 +28,9 @@ class Optimizer(ABC):
         groups: What may change, and how fast.
         weight_decay: Added to a gradient: this share of the parameter.
     """
+
+    stacks = False
+    """Whether parameters are stacks, whose entries have nothing to do with one another."""
 
     def __init__(self, groups: Iterable[Group], weight_decay: float) -> None:
         self.groups = [(list(parameters), lr) for parameters, lr in groups]
@@ -41,6 +47,13 @@ class Optimizer(ABC):
         """Move every parameter that has a gradient."""
         for parameters, lr in self.groups:
             self.move([p for p in parameters if p.grad is not None], lr)
+
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks; the others stay as they are."""
+        for parameters, _ in self.groups:
+            for parameter in parameters:
+                parameter.grad = None
+                parameter.data = parameter.data[:count]
 
     @abstractmethod
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
@@ -62,6 +75,11 @@ class SGD(Optimizer):
         super().__init__(groups, weight_decay)
         self.momentum = momentum
         self._last: dict[Tensor, Tensor] = {}
+
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks."""
+        super().keep_first(count)
+        self._last = {parameter: last[:count] for parameter, last in self._last.items()}
 
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
@@ -98,6 +116,24 @@ class Adam(Optimizer):
         self.betas = betas
         self._means: dict[Tensor, tuple[Tensor, Tensor, Tensor]] = {}
 
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks."""
+        super().keep_first(count)
+        self._means = {
+            parameter: (first[:count], second[:count], steps)
+            for parameter, (first, second, steps) in self._means.items()
+        }
+
+    def _pieces(self, tensor: Tensor) -> Sequence[Tensor]:
+        """Return what the fused pass is given of a tensor: all of it at once, if that is the same.
+
+        The pass rounds the few numbers left over by vector instructions in another way, so each
+        entry of a stack that leaves some over is given by itself.
+        """
+        if self.stacks and tensor[0].numel() % _VECTOR:
+            return tensor.unbind()
+        return (tensor,)
+
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
         for parameter in parameters:
@@ -108,13 +144,11 @@ class Adam(Optimizer):
             first, second, steps = self._means[parameter]
             steps += 1
             assert parameter.grad is not None
+            tensors = [list(self._pieces(t)) for t in (parameter, parameter.grad, first, second)]
             torch._fused_adam_(
-                [parameter],
-                [parameter.grad],
-                [first],
-                [second],
+                *tensors,
                 [],
-                [steps],
+                [steps] * len(tensors[0]),
                 amsgrad=False,
                 lr=lr,
                 beta1=self.betas[0],
