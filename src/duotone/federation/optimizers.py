@@ -49,7 +49,7 @@ class Optimizer(ABC):
             self.move([p for p in parameters if p.grad is not None], lr)
 
     def keep_first(self, count: int) -> None:
-        """Go on with the first entries of parameters that are stacks; the others stay as they are."""
+        """Go on with the first entries of parameters that are stacks; the others stay."""
         for parameters, _ in self.groups:
             for parameter in parameters:
                 parameter.grad = None
@@ -124,15 +124,15 @@ class Adam(Optimizer):
             for parameter, (first, second, steps) in self._means.items()
         }
 
-    def _pieces(self, tensor: Tensor) -> Sequence[Tensor]:
+    def _pieces(self, tensor: Tensor) -> list[Tensor]:
         """Return what the fused pass is given of a tensor: all of it at once, if that is the same.
 
         The pass rounds the few numbers left over by vector instructions in another way, so each
         entry of a stack that leaves some over is given by itself.
         """
         if self.stacks and tensor[0].numel() % _VECTOR:
-            return tensor.unbind()
-        return (tensor,)
+            return list(tensor.unbind())
+        return [tensor]
 
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
@@ -144,11 +144,14 @@ class Adam(Optimizer):
             first, second, steps = self._means[parameter]
             steps += 1
             assert parameter.grad is not None
-            tensors = [list(self._pieces(t)) for t in (parameter, parameter.grad, first, second)]
+            pieces = self._pieces(parameter)
             torch._fused_adam_(
-                *tensors,
+                pieces,
+                self._pieces(parameter.grad),
+                self._pieces(first),
+                self._pieces(second),
                 [],
-                [steps] * len(tensors[0]),
+                [steps] * len(pieces),
                 amsgrad=False,
                 lr=lr,
                 beta1=self.betas[0],

@@ -12,15 +12,12 @@ that train their clients in the usual way. Whatever is not such training is comp
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.modules.dropout import _DropoutNd
 
 from duotone.federation.backends import ClientJob, ClientResult, ClientTask
@@ -29,14 +26,11 @@ from duotone.federation.jobs import TrainJob, client_randomness, member_state
 from duotone.federation.local_training import descend, loss_of, make_optimizer, passes
 from duotone.federation.method import Method
 from duotone.federation.optimizers import Optimizer
+from duotone.networks.stacked import Stack, is_by_sample
 from duotone.types import ClientData, DataInfo, Params
 
 SIDE_BY_SIDE = 32
 """Clients in a stack. More save few calls, and their networks leave the processor's cache."""
-
-
-Runs: TypeAlias = list[tuple[int, int]]
-"""How many networks that follow one another are given how many samples each."""
 
 
 class Batched(Serial):
@@ -55,7 +49,8 @@ class Batched(Serial):
             try:
                 with one_thread():
                     results = self._trained(job, together)
-            except Exception:  # one of them is to blame, and must not stop the others
+            except Exception as error:  # one is to blame, and must not stop the others
+                self.say(f"Training {len(together)} clients one after the other: {error}")
                 results, alone = [], stack
             yield from results
             yield from super().map_clients(job, alone)
@@ -105,30 +100,21 @@ class Batched(Serial):
             if still < working:
                 optimizer.keep_first(still)
                 working = still
-            means = _stepped(stack, optimizer, *samples.batch(step, working))
+            means = _stepped(stack, optimizer, samples.batch(step, working))
             for own, mean in zip(told, means, strict=False):
                 own.append(mean)
         return [course.last_mean(own) for course, own in zip(courses, told, strict=True)]
 
 
-def _stepped(
-    stack: Stack, optimizer: Optimizer, x: Tensor, y: Tensor, counts: Sequence[int]
-) -> list[float]:
-    """Take one step with every client; return the mean loss of each.
-
-    Args:
-        stack: The networks.
-        optimizer: Moves them.
-        x: The clients' batches, one after the other.
-        y: Their labels.
-        counts: How many samples each batch has.
-    """
-    shares = 1 / torch.tensor(counts, dtype=torch.float32)
-    stack.runs[:] = [(len(list(same)), count) for count, same in groupby(counts)]
-    losses = loss_of(stack.model(x), y, reduction="none")
-    weighed = losses * shares.repeat_interleave(torch.tensor(counts))
+def _stepped(stack: Stack, optimizer: Optimizer, batch: _Batch) -> list[float]:
+    """Take one step with every client; return the mean loss of each."""
+    stack.runs[:] = [(len(list(same)), count) for count, same in groupby(batch.counts)]
+    losses = loss_of(stack.model(batch.x), batch.y, reduction="none")
+    shares = 1 / torch.tensor(batch.counts, dtype=torch.float32)
+    weighed = losses * shares[batch.owner]
     descend(optimizer, weighed.sum())  # each loss depends on the parameters of one client alone
-    return [float(own.sum()) for own in weighed.detach().split(list(counts))]
+    means: list[float] = shares.zero_().index_add_(0, batch.owner, weighed.detach()).tolist()
+    return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,110 +153,30 @@ class _Samples:
         sizes = torch.tensor([0, *(len(course.data) for course in courses)])
         self.begins = sizes.cumsum(0)[:-1]
 
-    def batch(self, step: int, clients: int) -> tuple[Tensor, Tensor, list[int]]:
-        """Return inputs and labels of the first clients' batches, and how many each has."""
+    def batch(self, step: int, clients: int) -> _Batch:
+        """Return the batches that the first clients have at a step."""
         rows = [course.steps[step] for course in self.courses[:clients]]
         counts = [len(own) for own in rows]
-        places = torch.cat(rows) + self.begins[:clients].repeat_interleave(torch.tensor(counts))
-        return self.x[places], self.y[places], counts
+        owner = torch.arange(clients).repeat_interleave(torch.tensor(counts))
+        places = torch.cat(rows) + self.begins[owner]
+        return _Batch(self.x[places], self.y[places], owner, counts)
 
 
-class Stack:
-    """Several networks as one that is given the samples of all, network after network.
-
-    Args:
-        model: The network.
-        count: How many there are.
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Batches of several clients, one after the other.
 
     Attributes:
-        model: The stack: a copy of the network whose linear layers are stacks.
-        runs: How the next batch is divided among the networks.
+        x: The inputs.
+        y: The labels.
+        owner: The number of the client that each sample is of.
+        counts: How many samples each client has.
     """
 
-    def __init__(self, model: nn.Module, count: int) -> None:
-        self.runs: Runs = []
-        layers = (layer for layer in model.modules() if isinstance(layer, nn.Linear))
-        stacks = {id(layer): StackedLinear(layer, count, self.runs) for layer in layers}
-        # Wherever the network keeps a linear layer, its copy keeps the stack.
-        self.model = copy.deepcopy(model, stacks)
-
-
-class StackedLinear(nn.Module):
-    """One linear layer of several networks.
-
-    Args:
-        like: The layer.
-        count: How many networks there are.
-        runs: As for :class:`Stack`.
-    """
-
-    def __init__(self, like: nn.Linear, count: int, runs: Runs) -> None:
-        super().__init__()
-        self.runs = runs
-        for name in ("weight", "bias"):
-            own = getattr(like, name)
-            if own is not None:
-                own = nn.Parameter(torch.stack([own.detach()] * count), own.requires_grad)
-            self.register_parameter(name, own)
-        self.weight: nn.Parameter
-        self.bias: nn.Parameter | None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs, sample by sample."""
-        runs = list(self.runs)  # those of this batch
-        answers: Tensor = _Products.apply(x, self.weight, self.bias, runs)  # type: ignore[no-untyped-call]
-        return answers
-
-
-class _Products(torch.autograd.Function):
-    """Linear layers side by side, by the very products that torch takes for a single one.
-
-    Torch's own gradient of a stack multiplies the other way round: the same sums in another order,
-    so other last bits. For the same reason shorter batches are not filled up to the longest.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, runs: Runs) -> Tensor:
-        """Return x Wᵀ + b of every network."""
-        ctx.save_for_backward(x, weight)
-        ctx.runs = runs
-        sizes = [networks for networks, _ in runs]
-        biases = [None] * len(runs) if bias is None else bias.split(sizes)
-        parts = zip(_by_run(x, runs), weight.split(sizes), biases, strict=True)
-        return torch.cat([_answers(*part).flatten(0, 1) for part in parts])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of what :meth:`forward` was given."""
-        x, weight = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
-        grads = _by_run(grad, ctx.runs)
-        of_x = of_weight = of_bias = None
-        if needs_x:
-            layers = weight.split([networks for networks, _ in ctx.runs])
-            parts = zip(grads, layers, strict=True)
-            of_x = torch.cat([torch.bmm(own, layer).flatten(0, 1) for own, layer in parts])
-        if needs_weight:
-            parts = zip(grads, _by_run(x, ctx.runs), strict=True)
-            of_weight = torch.cat([torch.bmm(own.transpose(1, 2), given) for own, given in parts])
-        if needs_bias:
-            of_bias = torch.cat([own.sum(dim=1) for own in grads])
-        return of_x, of_weight, of_bias, None
-
-
-def _by_run(rows: Tensor, runs: Runs) -> list[Tensor]:
-    """Return the rows of each run as (networks, samples, features)."""
-    parts = rows.split([networks * samples for networks, samples in runs])
-    return [part.view(*run, -1) for part, run in zip(parts, runs, strict=True)]
-
-
-def _answers(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    if weight.shape[1] == 1:  # a single layer with one output is no matrix product to torch
-        biases = [None] * len(x) if bias is None else bias.unbind()
-        return torch.stack([functional.linear(*o) for o in zip(x, weight, biases, strict=True)])
-    if bias is None:
-        return torch.bmm(x, weight.transpose(1, 2))
-    return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+    x: Tensor
+    y: Tensor
+    owner: Tensor
+    counts: list[int]
 
 
 def why_not(method: Method, data: DataInfo) -> str | None:
@@ -288,26 +194,6 @@ def why_not(method: Method, data: DataInfo) -> str | None:
     if not any(p.requires_grad for p in model.parameters()):
         return "the network has nothing to train"
     return None if is_by_sample(model, data) else "the network does not treat each sample by itself"
-
-
-@torch.no_grad()
-def is_by_sample(model: nn.Module, data: DataInfo) -> bool:
-    """Try whether two different networks give in a stack what they give alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        x = torch.rand(6, *data.shape)
-        alone = [copy.deepcopy(model).train() for _ in range(2)]
-        for parameter in alone[1].parameters():
-            parameter.add_(torch.rand_like(parameter))
-        both = Stack(model, 2)
-        both.runs[:] = [(2, 3)]
-        for name, tensor in both.model.named_parameters():
-            tensor.copy_(torch.stack([network.get_parameter(name) for network in alone]))
-        try:
-            answers = [network(own) for network, own in zip(alone, x.split(3), strict=True)]
-            return torch.allclose(both.model.train()(x), torch.cat(answers), rtol=1e-4, atol=1e-5)
-        except Exception:  # whatever somebody's network does with weights that are stacks
-            return False
 
 
 def one_by_one_line(reason: str) -> str:
