@@ -90,8 +90,8 @@ class RunConfig(Settings):
     """Members whose updates a round needs; with fewer the run stops."""
     level: Literal["scores", "codes", "simulation"] = "simulation"
     """What the server may learn of single clients: scores, codes of samples too, or everything."""
-    backend: Literal["auto", "serial", "processes", "flower", "flower-ray"] = "auto"
-    """Where clients are computed; all give the same results."""
+    backend: Literal["auto", "serial", "processes", "batched", "flower", "flower-ray"] = "auto"
+    """Where clients are computed; all give the same results, batched to rounding."""
     workers: int | None = Field(None, ge=1, le=1024)
     """Worker processes; by default one per core."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

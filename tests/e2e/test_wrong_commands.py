@@ -59,7 +59,10 @@ WRONG = {
     f"{RUN} --seed -1": (2, "seed = -1 is wrong"),
     f"{RUN} --seeds 2-0": (2, "--seeds takes different numbers"),
     f"{RUN} --seed 1 --seeds 0-2": (2, "Give --seed or --seeds, not both."),
-    f"{RUN} --backend gpu": (2, "'auto', 'serial', 'processes', 'flower' or 'flower-ray'"),
+    f"{RUN} --backend gpu": (
+        2,
+        "'auto', 'serial', 'processes', 'batched', 'flower' or 'flower-ray'",
+    ),
     f"{RUN} --device tpu": (2, "'auto', 'cpu', 'cuda'"),
     f"{RUN} --partition dirichle": (2, "Did you mean 'dirichlet'?"),
     f"{RUN} --config nothing.toml": (2, "There is no configuration file nothing.toml."),

@@ -53,7 +53,7 @@ SeedsOption = Annotated[
 BackendOption = Annotated[
     str | None,
     typer.Option(
-        help="Where clients are computed: auto, serial, processes, flower, flower-ray.",
+        help="Where clients are computed: auto, serial, processes, batched, flower, flower-ray.",
         rich_help_panel=FEDERATION,
     ),
 ]

@@ -20,6 +20,8 @@ from duotone.partition.partition import Population
 from duotone.seeding import derive
 from duotone.types import ClientData, ClientState, ClientUpdate, RoundInfo, ServerState
 
+_CPU = torch.default_generator
+
 
 @travels
 @dataclass(frozen=True, slots=True)
@@ -93,5 +95,7 @@ def member_state(
 def client_randomness(info: RoundInfo, client: str) -> Iterator[None]:
     """Give torch's own generator (dropout, sampling) a stream of this client in this round."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(info.seed, "round", info.round, "client", client))
+        # torch.manual_seed takes down a stack trace for every kind of device that is not there.
+        seeded = torch.manual_seed if torch.cuda.is_available() else _CPU.manual_seed
+        seeded(derive(info.seed, "round", info.round, "client", client))
         yield

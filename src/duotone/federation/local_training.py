@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +30,14 @@ Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 def task_loss(model: Forward, x: Tensor, y: Tensor) -> Tensor:
     """Return the cross-entropy for classes, the squared error for regression targets."""
-    output = model(x)
+    return loss_of(model(x), y)
+
+
+def loss_of(output: Tensor, y: Tensor, reduction: Literal["mean", "none"] = "mean") -> Tensor:
+    """Return the task's loss of what a network answered: the mean, or one number per sample."""
     if y.is_floating_point():
-        return functional.mse_loss(output.squeeze(1), y)
-    return functional.cross_entropy(output, y)
+        return functional.mse_loss(output.squeeze(1), y, reduction=reduction)
+    return functional.cross_entropy(output, y, reduction=reduction)
 
 
 def proximal_term(model: nn.Module, anchor: Params) -> Tensor:
@@ -84,12 +88,36 @@ def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tenso
         begin = end
 
 
+def passes(
+    data: ClientData,
+    settings: MethodSettings,
+    info: RoundInfo,
+    *,
+    epochs: int | None = None,
+    phase: str = "train",
+) -> Iterator[Iterator[Tensor]]:
+    """Yield the batches of every epoch, as row numbers; use up one epoch before the next.
+
+    The shuffles come from a stream of this client in this round, whoever computes it.
+    """
+    generator = info.generator("client", data.client, phase)
+    for _ in range(settings.epochs if epochs is None else epochs):
+        yield batches(len(data), settings.batch_size, generator)
+
+
 def make_optimizer(parameters: Iterable[Tensor], settings: MethodSettings, lr: float) -> Optimizer:
     """Return the optimiser the settings ask for."""
     groups = [(parameters, lr)]
     if settings.optimizer == "adam":
         return Adam(groups, weight_decay=settings.weight_decay)
     return SGD(groups, settings.momentum, settings.weight_decay)
+
+
+def descend(optimizer: Optimizer, value: Tensor) -> None:
+    """Move an optimiser's parameters one step down the gradient of a value."""
+    optimizer.zero_grad()
+    value.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
 
 
 def run_epochs(
@@ -105,12 +133,11 @@ def run_epochs(
 
     A step learns from one batch and returns its loss; the rest is as for :func:`train`.
     """
-    generator = info.generator("client", data.client, phase)
     y = data.labels
     total = torch.zeros(())
-    for _ in range(settings.epochs if epochs is None else epochs):
+    for epoch in passes(data, settings, info, epochs=epochs, phase=phase):
         total.zero_()
-        for rows in batches(len(data), settings.batch_size, generator):
+        for rows in epoch:
             total += step(data.x[rows], y[rows]).detach().cpu() * len(rows)
     return float(total) / len(data)
 
@@ -146,9 +173,7 @@ def train(
 
     def step(x: Tensor, y: Tensor) -> Tensor:
         value = loss(model, x, y)
-        optimizer.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        descend(optimizer, value)
         return value
 
     smallest = min(len(data), settings.batch_size)

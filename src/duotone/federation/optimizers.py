@@ -17,6 +17,9 @@ from torch import Tensor
 Group: TypeAlias = tuple[Iterable[Tensor], float]
 """Parameters, and their learning rate."""
 
+_VECTOR = 16
+"""Numbers that the widest vector instructions take at once."""
+
 
 class Optimizer(ABC):
     """Moves parameters along their gradients.
@@ -25,6 +28,9 @@ class Optimizer(ABC):
         groups: What may change, and how fast.
         weight_decay: Added to a gradient: this share of the parameter.
     """
+
+    stacks = False
+    """Whether parameters are stacks, whose entries have nothing to do with one another."""
 
     def __init__(self, groups: Iterable[Group], weight_decay: float) -> None:
         self.groups = [(list(parameters), lr) for parameters, lr in groups]
@@ -43,6 +49,13 @@ class Optimizer(ABC):
             moving = [p for p in parameters if p.grad is not None]
             if moving:
                 self.move(moving, lr)
+
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks; the others stay."""
+        for parameters, _ in self.groups:
+            for parameter in parameters:
+                parameter.grad = None
+                parameter.data = parameter.data[:count]
 
     @abstractmethod
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
@@ -64,6 +77,11 @@ class SGD(Optimizer):
         super().__init__(groups, weight_decay)
         self.momentum = momentum
         self._last: dict[Tensor, Tensor] = {}
+
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks."""
+        super().keep_first(count)
+        self._last = {parameter: last[:count] for parameter, last in self._last.items()}
 
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
@@ -100,6 +118,28 @@ class Adam(Optimizer):
         self.betas = betas
         self._means: dict[Tensor, tuple[Tensor, Tensor, Tensor]] = {}
 
+    def keep_first(self, count: int) -> None:
+        """Go on with the first entries of parameters that are stacks."""
+        super().keep_first(count)
+        self._means = {
+            parameter: (first[:count], second[:count], steps)
+            for parameter, (first, second, steps) in self._means.items()
+        }
+
+    def _pieces(self, tensors: Iterable[Tensor]) -> list[Tensor]:
+        """Return what the fused pass is given of tensors: each at once, if that is the same.
+
+        The pass rounds the few numbers left over by vector instructions in another way, so each
+        entry of a stack that leaves some over is given by itself.
+        """
+        return [
+            piece
+            for tensor in tensors
+            for piece in (
+                tensor.unbind() if self.stacks and tensor[0].numel() % _VECTOR else (tensor,)
+            )
+        ]
+
     def move(self, parameters: Sequence[Tensor], lr: float) -> None:
         """Move parameters that have a gradient."""
         gradients = [parameter.grad for parameter in parameters]
@@ -112,12 +152,16 @@ class Adam(Optimizer):
         for _, _, steps in means:
             steps += 1
         torch._fused_adam_(
-            list(parameters),
-            [gradient for gradient in gradients if gradient is not None],
-            [first for first, _, _ in means],
-            [second for _, second, _ in means],
+            self._pieces(parameters),
+            self._pieces([gradient for gradient in gradients if gradient is not None]),
+            self._pieces([first for first, _, _ in means]),
+            self._pieces([second for _, second, _ in means]),
             [],
-            [steps for _, _, steps in means],
+            [
+                steps
+                for parameter, (_, _, steps) in zip(parameters, means, strict=True)
+                for _ in self._pieces([parameter])
+            ],
             amsgrad=False,
             lr=lr,
             beta1=self.betas[0],

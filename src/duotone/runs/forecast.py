@@ -131,7 +131,7 @@ def _at_once(clients: int) -> int:
 def _workers(plan: Plan) -> int:
     """Return how many worker processes a run that is worth them has."""
     config = plan.config
-    if config.backend in ("serial", "flower") or plan.method.device != "cpu":
+    if config.backend in ("serial", "batched", "flower") or plan.method.device != "cpu":
         return 0
     workers = config.workers or available_cores()
     return workers if config.backend in ("processes", "flower-ray") or workers > 1 else 0

@@ -1,7 +1,8 @@
 """Where clients are computed: in this process, or in a pool of worker processes.
 
 All backends give the same results, bit for bit: a client is always computed by one thread, from
-random streams that belong to it, and results are put in order before they are added up.
+random streams that belong to it, and results are put in order before they are added up. Clients
+side by side (``batched``) are promised to agree to rounding only.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from duotone.config import RunConfig
 from duotone.federation.backends import Backend
 from duotone.federation.backends.auto import Auto, one_process_line
+from duotone.federation.backends.batched import Batched, one_by_one_line, why_not
 from duotone.federation.backends.processes import Processes, available_cores
 from duotone.federation.backends.serial import Serial
 from duotone.federation.backends.wire import NotImportable
@@ -42,6 +43,11 @@ def _backend(
         from duotone.federation.backends.flower_ray import RayFlower  # needs another extra
 
         return RayFlower(method, population, workers)
+    if config.backend == "batched":
+        if (reason := why_not(method, population.info)) is None:
+            return Batched(method, population)
+        say(one_by_one_line(reason))
+        return Serial(method, population)
     if config.backend == "serial" or method.device != "cpu":
         return Serial(method, population)
     if config.backend == "auto":
