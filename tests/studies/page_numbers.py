@@ -125,6 +125,10 @@ def _without_papers(row: str, heads: list[str], entry: str) -> str:
     return "|".join("" if is_printed else cell for cell, is_printed in pairs)
 
 
+CLIENTS = 10
+"""So many numbers in a row are single clients'. A page shows their mean; any number is among them."""
+
+
 def leaves(content: Any) -> Iterator[float]:
     """Yield all numbers of a JSON document, and half the width of each interval in it."""
     if isinstance(content, Mapping):
@@ -137,8 +141,9 @@ def leaves(content: Any) -> Iterator[float]:
         numbers = [value for value in content if isinstance(value, int | float)]
         if 1 < len(numbers) == len(content):
             yield math.fsum(numbers) / len(numbers)
-        for value in content:
-            yield from leaves(value)
+        if len(numbers) < CLIENTS:
+            for value in content:
+                yield from leaves(value)
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield float(content)
 
