@@ -30,7 +30,7 @@ from duotone.networks.stacked import Stack, is_by_sample
 from duotone.types import ClientData, DataInfo, Params
 
 SIDE_BY_SIDE = 32
-"""Clients in a stack. More save few calls, and their networks leave the processor's cache."""
+"""Clients in a stack: what is in memory at once."""
 
 
 class Batched(Serial):
