@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(READY)  ## train four methods on built-in digits, about 75 seconds on two free cores
+demo: $(READY)  ## train four methods on built-in digits, one to two minutes on two free cores
 	$(BIN)/duotone demo
 
 docs: $(READY)  ## build the site into docs/_build; open docs/_build/index.html
