@@ -163,6 +163,13 @@ TABLES = {
 }
 
 
+def whole_seeds(results: Results) -> Results:
+    """Return results without the seeds that have fewer runs than another: they are not done yet."""
+    runs = {seed: sum(map(len, found.values())) for seed, found in results["seeds"].items()}
+    whole = {seed: results["seeds"][seed] for seed in runs if runs[seed] == max(runs.values())}
+    return {**results, "seeds": whole}
+
+
 def tables(place: Path = PLACE) -> str:
     """Return all tables, from the files of results in a folder."""
     parts = []
@@ -170,7 +177,7 @@ def tables(place: Path = PLACE) -> str:
         path = place / f"attacks-{name}.json"
         text = "Not run yet."
         if path.exists():
-            text = write(json.loads(path.read_text(encoding="utf-8")))
+            text = write(whole_seeds(json.loads(path.read_text(encoding="utf-8"))))
         parts.append(f"## {title}\n\n{text}")
     return "\n\n".join(parts)
 

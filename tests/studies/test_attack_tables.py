@@ -71,3 +71,10 @@ def test_methods_have_a_table_for_each_rule(tmp_path, rule):
     stale = next(line for line in part.splitlines() if line.startswith("| stale"))
     first = 100 * under[f"fedavg, {rule}"] + 1.5
     assert stale.split("|")[2].strip() == f"{first:.1f} ± 6.4"
+
+
+def test_a_seed_that_is_not_done_yet_is_left_out(tmp_path):
+    content = results(RULES)
+    del content["seeds"]["2"]["stale"]["krum"]
+    write(tmp_path, digits=content)
+    assert f"1 seed (1); {2 * len(RULES)} runs" in tables(tmp_path)
