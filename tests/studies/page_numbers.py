@@ -126,7 +126,7 @@ def _without_papers(row: str, heads: list[str], entry: str) -> str:
 
 
 CLIENTS = 10
-"""So many numbers in a row are single clients': a page shows their mean, and any number is there."""
+"""So many numbers in a row are single clients': a page shows their mean; any number is there."""
 
 
 def leaves(content: Any) -> Iterator[float]:
