@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from flwr.app import Context, RecordDict
 
 from duotone import messenger
 from duotone.federation.backends.codec import packed
+from duotone.launcher import LOADED
 from duotone.runs.flower_client import NodeSettings, answer
 from duotone.runs.flower_jobs import EnrolJob, RunWords
 from duotone.runs.flower_worker import Worker, socket_for_worker
@@ -97,8 +99,6 @@ def test_without_a_worker_the_message_is_answered_all_the_same(settings, tmp_pat
 
 
 def test_a_worker_outlives_somebody_who_hangs_up(worker):
-    import socket
-
     for noise in (b"", b"\x00\x00\x00\x04nope"):
         with socket.socket(socket.AF_UNIX) as way:
             way.connect(str(worker.place))
@@ -107,8 +107,34 @@ def test_a_worker_outlives_somebody_who_hangs_up(worker):
 
 
 def test_the_process_of_a_message_loads_no_torch():
-    code = "import sys, duotone.messenger; sys.exit('torch' in sys.modules)"
+    loaded = ", ".join(LOADED)
+    code = f"import sys, {loaded}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LAUNCHED = """
+import multiprocessing, os, socket, subprocess
+from flwr.supercore.constant import TaskType
+from flwr.supercore.superexec.executor import ExecutionSpec
+from duotone.launcher import ForkingExecutor
+
+with socket.create_server(("127.0.0.1", 0)) as node:
+    address = "127.0.0.1:%d" % node.getsockname()[1]
+    about = (TaskType.CLIENT_APP, address, "secret", True, None, False, os.getpid(), False, 1)
+    ForkingExecutor().launch(ExecutionSpec(*about))
+    (process,) = multiprocessing.active_children()
+    node.accept()  # it looks for its message
+    print(subprocess.check_output(["ps", "-wwo", "command=", "-p", str(process.pid)], text=True))
+    process.kill()
+"""
+
+
+def test_a_message_gets_a_process_that_has_everything_loaded_and_shows_no_token():
+    command = [sys.executable, "-c", LAUNCHED]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "forkserver" in shown
+    assert all(name in shown for name in LOADED)
+    assert "secret" not in shown
 
 
 PARENT = """

@@ -8,12 +8,16 @@ Flower starts a process for every message; loading torch there takes longer than
 from __future__ import annotations
 
 import logging
+import secrets
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from duotone.data import load_dataset
 from duotone.errors import RunError
@@ -68,7 +72,7 @@ class Worker:
             with Connection(way.detach()) as connection:
                 try:
                     send(connection, *answered(self.node, *receive(connection)))
-                except (OSError, EOFError, ValueError, KeyError) as error:
+                except (OSError, EOFError, ValueError, KeyError, SafetensorError) as error:
                     # Who asked is gone, or was nobody of ours.
                     _LOG.warning("a message was lost on this machine: %s", error)
 
@@ -102,20 +106,32 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             refused.append(line)
 
     keys = federation.keys_of(settings.client)
+    port = port or free_port()
     worker = Worker(settings)
     with socket_for_worker() as (listening, place):
-        command = [
+        secret = place.with_name("secret")
+        secret.write_bytes(secrets.token_bytes(32))
+        together = ("--superexec-auth-secret-file", str(secret))
+        node_command = [
             *(program("flower-supernode"), "--superlink", federation.address),
             *("--root-certificates", str(keys / "ca.crt")),
             *("--auth-supernode-private-key", str(keys / "node")),
             *("--ssl-ca-certfile", str(keys / "ca.crt")),
             *("--ssl-certfile", str(keys / "runtime.crt")),
-            *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port or free_port())),
-            *("--node-config", settings.text(worker=place)),
+            *("--ssl-keyfile", str(keys / "runtime.key"), "--port", str(port)),
+            *("--node-config", settings.text(worker=place), "--isolation", "process", *together),
         ]
-        with child_of(command, federation, hear) as node:
-            worker.serve(listening, lambda: node.poll() is None)
-            code = node.wait()
+        launcher_command = [
+            *(sys.executable, "-m", "duotone.launcher", *together),
+            *("--runtime-api-address", f"127.0.0.1:{port}"),
+            *("--root-certificates", str(keys / "ca.crt")),
+        ]
+        with (
+            child_of(node_command, federation, hear) as node,
+            child_of(launcher_command, federation, hear) as launcher,
+        ):
+            worker.serve(listening, lambda: node.poll() is None and launcher.poll() is None)
+            code = node.poll() or launcher.poll() or 0
     if refused:
         raise RunError(
             f"The server refused this node: its key is not registered, or a node of "
