@@ -88,20 +88,25 @@ def verdict_text(row: Row, result: Result) -> str:
 
 
 def qualified(found: Verdict, value: Value) -> str:
-    """Return a verdict with how far its run was from the printed setting.
+    """Return a verdict with how far its run was from the printed setting, and on how little it rests.
 
     >>> qualified("reached", Value(1, 1, 1, 3, "old.json", 0.02))
     'reached in a run with other settings, 2 % of the training'
+    >>> qualified("contradicted", Value(1, None, None, 1, "reproduced/a.json", 0.1))
+    'contradicted after 10 % of the training, one seed'
     """
-    if found in ("not run yet", "not comparable") or is_as_printed(value):
+    if found in ("not run yet", "not comparable"):
         return found
-    if value.share is not None:
-        length = f"{_percent(value.share)} of the training"
-    else:
-        length = f"{_percent(value.scale)} of the rounds" if value.scale < 1 else ""
-    if value.file.startswith(f"{REPRODUCED}/"):
-        return f"{found} after {length}"
-    return ", ".join(filter(None, [f"{found} in a run with other settings", length]))
+    own = value.file.startswith(f"{REPRODUCED}/")
+    remarks = [] if own else ["in a run with other settings"]
+    if not is_as_printed(value):
+        if value.share is not None:
+            remarks.append(f"{'after ' * own}{_percent(value.share)} of the training")
+        elif value.scale < 1:
+            remarks.append(f"{'after ' * own}{_percent(value.scale)} of the rounds")
+    if value.seeds == 1:
+        remarks.append("one seed" if remarks else "with one seed")
+    return " ".join(filter(None, [found, ", ".join(remarks)]))
 
 
 def row_verdict_text(row: Row) -> str:

@@ -50,9 +50,10 @@ stopped with Ctrl-C and goes on where it stopped.
 
 A verdict compares our 95 % interval over seeds with the published number; with one seed the number
 itself. A row's verdict is that of its first number. **Only a verdict without an addition is one on
-the paper's own setting**: "after 10 % of the training" and "in a run with other settings" say that
-a longer run may turn it around. Where data or metric are not to be had here, levels are not
-compared; which of two methods is better on the same data still is.
+the paper's own setting, with an interval**: "after 10 % of the training" and "in a run with other
+settings" say that a longer run may turn it around, "one seed" that another seed may. Where data or
+metric are not to be had here, levels are not compared; which of two methods is better on the same
+data still is.
 
 """
     body = [_paper(paper) for paper in papers().values()]
