@@ -104,6 +104,36 @@ def test_the_share_is_rounds_made_times_epochs_over_those_printed():
         assert verdict_text(row(own), own) == "reached"
 
 
+def test_a_verdict_says_what_it_lacks():
+    """A difference that the row names, and an interval."""
+    own = result(label="B", published=60)
+    with with_fresh({"reproduced/made.json": FOUND}):
+        there = row(own, differs="Other clients.")
+        assert verdict_text(there, own) == "reached apart from what differs"
+    short = result(published=85)
+    with with_fresh({"reproduced/made.json": shortened(FOUND)}):
+        assert verdict_text(row(short), short) == "exceeded after 25 % of the training, one seed"
+        assert verdict_text(row(own), own) == "exceeded with one seed"
+
+
+def shortened(content):
+    """The same with its first seed alone."""
+    entries = [
+        entry | {"seeds": [0], "values": {name: own[:1] for name, own in entry["values"].items()}}
+        for entry in content["entries"]
+    ]
+    return content | {"entries": entries}
+
+
+def test_a_score_that_the_own_study_does_not_know_is_looked_up_in_an_earlier_file():
+    asked = result(score="gan.slope", nothing=0, percent=False)
+    earlier = Earlier(file="gan.json", label="A", paths={"gan.slope": "seed* / slope"})
+    files = {"reproduced/made.json": FOUND, "gan.json": {"seed1": {"slope": 2.0}}}
+    with with_fresh(files):
+        found = value_of(row(asked, earlier=[earlier]), asked)
+        assert (found.mean, found.file) == (2.0, "gan.json")
+
+
 def test_levels_on_other_data_are_not_compared_and_differences_are():
     level, difference = result(published=85), result(minus="B", nothing=0, published=50)
     with with_fresh({"reproduced/made.json": FOUND}):

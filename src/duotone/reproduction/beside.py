@@ -84,16 +84,18 @@ def verdict_text(row: Row, result: Result) -> str:
     """Return a verdict, and what keeps it from being one on the paper's own setting."""
     found = result_verdict(row, result)
     value = value_of(row, result)
-    return found if value is None else qualified(found, value)
+    return found if value is None else qualified(found, value, differs=bool(row.differs))
 
 
-def qualified(found: Verdict, value: Value) -> str:
-    """Return a verdict with how far its run was from the printed setting, and on how little it rests.
+def qualified(found: Verdict, value: Value, *, differs: bool = False) -> str:
+    """Return a verdict with how far its run was from the printed setting, and what else it lacks.
 
     >>> qualified("reached", Value(1, 1, 1, 3, "old.json", 0.02))
     'reached in a run with other settings, 2 % of the training'
     >>> qualified("contradicted", Value(1, None, None, 1, "reproduced/a.json", 0.1))
     'contradicted after 10 % of the training, one seed'
+    >>> qualified("reached", Value(1, 1, 1, 3, "reproduced/a.json"), differs=True)
+    'reached apart from what differs'
     """
     if found in ("not run yet", "not comparable"):
         return found
@@ -104,6 +106,8 @@ def qualified(found: Verdict, value: Value) -> str:
             remarks.append(f"{'after ' * own}{_percent(value.share)} of the training")
         elif value.scale < 1:
             remarks.append(f"{'after ' * own}{_percent(value.scale)} of the rounds")
+    if own and differs and not remarks:
+        remarks.append("apart from what differs")
     if value.seeds == 1:
         remarks.append("one seed" if remarks else "with one seed")
     return " ".join(filter(None, [found, ", ".join(remarks)]))

@@ -123,17 +123,19 @@ class Numbers:
         return float(made * own["method.epochs"] / (rounds * epochs))
 
 
-def numbers_of(row: Row, *labels: str) -> list[Numbers] | None:
+def numbers_of(row: Row, *labels: str, score: str | None = None) -> list[Numbers] | None:
     """Return the numbers that stand for some of the paper's names, all with the same settings.
 
     They are those of the row's own study if it has all of them, else those of an earlier file, or
-    of several earlier files with the same data, clients and rounds.
+    of several earlier files with the same data, clients and rounds. With a score, what does not
+    know it is passed over: a script may know what the row's study does not.
     """
     own = [] if row.study is None else [_entry(own_file(row), label) for label in labels]
     sources = [own, *([_earlier(earlier, label) for label in labels] for earlier in row.earlier)]
     for source in sources:
-        if source and None not in source:
-            return [numbers for numbers in source if numbers is not None]
+        found = [numbers for numbers in source if numbers is not None]
+        if source and len(found) == len(source) and (score is None or found[0].value(score)):
+            return found
     mixed = [_first(row, label) for label in labels]
     found = [numbers for numbers in mixed if numbers is not None]
     alike = len({str(numbers.setting) for numbers in found}) == 1
@@ -188,7 +190,7 @@ def _entry(file: str, name: str) -> Numbers | None:
 def value_of(row: Row, result: Result, label: str | None = None) -> Value | None:
     """Return our number for a result: of its own entry, or of another in its place."""
     label = label or result.label
-    found = numbers_of(row, label, result.minus or label)
+    found = numbers_of(row, label, result.minus or label, score=result.score)
     if found is None:
         return None
     numbers, beside = found

@@ -51,9 +51,9 @@ stopped with Ctrl-C and goes on where it stopped.
 A verdict compares our 95 % interval over seeds with the published number; with one seed the number
 itself. A row's verdict is that of its first number. **Only a verdict without an addition is one on
 the paper's own setting, with an interval**: "after 10 % of the training" and "in a run with other
-settings" say that a longer run may turn it around, "one seed" that another seed may. Where data or
-metric are not to be had here, levels are not compared; which of two methods is better on the same
-data still is.
+settings" say that a longer run may turn it around, "one seed" that another seed may, and "apart
+from what differs" that the row names a difference in its last column. Where data or metric are not
+to be had here, levels are not compared; which of two methods is better on the same data still is.
 
 """
     body = [_paper(paper) for paper in papers().values()]
@@ -63,7 +63,7 @@ data still is.
 
 def _is_as_printed(row: Row) -> bool:
     value = value_of(row, row.judged[0]) if row.judged else None
-    return value is not None and is_as_printed(value)
+    return value is not None and is_as_printed(value) and not row.differs
 
 
 def _paper(paper: Paper) -> str:
