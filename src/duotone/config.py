@@ -63,7 +63,7 @@ class RunConfig(Settings):
     seed: int = Field(0, ge=0)
     """The source of every random draw."""
     evaluate_every: int = Field(5, ge=1)
-    """Rounds between two evaluations; the last round is always evaluated."""
+    """Rounds between two evaluations, times `scale`; the last round is always evaluated."""
     evaluate_clients: int = Field(MANY_CLIENTS, ge=1)
     """Evaluate at most this many members and newcomers each, a fixed random choice."""
     labels: int | None = Field(None, ge=1)
@@ -116,6 +116,15 @@ class RunConfig(Settings):
         """
         assert self.rounds is not None
         return max(1, round(self.rounds * self.scale))
+
+    @property
+    def rounds_between(self) -> int:
+        """Rounds between two evaluations: a shortened run is evaluated as often as a whole one.
+
+        >>> RunConfig(rounds=200, evaluate_every=20, scale=0.1).rounds_between
+        2
+        """
+        return max(1, round(self.evaluate_every * self.scale))
 
 
 NAME_OF_TABLE = {"method": "name", "partition": "scheme"}

@@ -39,6 +39,12 @@ def test_it_makes_its_share_of_the_rounds(run):
     assert run.metrics["round"].max() == 2
 
 
+def test_it_is_evaluated_as_often_as_the_whole_run(run):
+    """Every five of ten rounds by default, so after each of its two."""
+    scored = run.metrics.filter(run.metrics["metric"] == "accuracy")
+    assert sorted(scored["round"].unique()) == [1, 2]
+
+
 def test_its_configuration_repeats_it_and_does_not_shorten_it_again(run):
     again = plan_run(read_toml(run.path / "config.toml")).config
     assert (again.rounds, again.scale, again.rounds_made) == (10, 0.2, 2)

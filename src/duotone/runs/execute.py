@@ -212,7 +212,7 @@ class _Execution:
             self.folder.log(f"round {number} without {', '.join(result.absent)}")
         rows = training_rows(result, self.plan.population.partition)
         is_best = False
-        is_due = number % config.evaluate_every == 0 or number == config.rounds_made
+        is_due = number % config.rounds_between == 0 or number == config.rounds_made
         if is_due:
             found = self._evaluate(result, backend, shelf)
             self.scores = {str(key): value for key, value in headline_scores(found).items()}

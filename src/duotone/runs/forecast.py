@@ -114,7 +114,7 @@ def _evaluated(plan: Plan, server: ServerState) -> float:
         began = time.perf_counter()
         job(plan.method, population, task)
         spent = time.perf_counter() - began
-    times = -(-config.rounds_made // config.evaluate_every)
+    times = -(-config.rounds_made // config.rounds_between)
     whole = spent / sizes[smallest] * sum(sizes.values())
     return times * whole / _at_once(len(clients))
 
