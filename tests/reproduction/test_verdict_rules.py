@@ -134,6 +134,21 @@ def test_a_score_that_the_own_study_does_not_know_is_looked_up_in_an_earlier_fil
         assert (found.mean, found.file) == (2.0, "gan.json")
 
 
+def test_the_method_made_to_work_is_shown_as_far_as_it_was_trained():
+    """As published a shortened study counts; of duotone's own settings a whole run does."""
+    short = {"name": "duotone", "seeds": [0], "settings": {"scale": 0.01}}
+    own = {"entries": [FOUND["entries"][0], {**short, "values": {"member.accuracy": [0.2]}}]}
+    whole = {"name": "whole", "seeds": [0], "settings": {}, "values": {"member.accuracy": [0.9]}}
+    asked = result(published=85)
+    there = row(
+        asked, earlier=[Earlier(file="old.json", entries={"A": "whole", "duotone": "whole"})]
+    )
+    with with_fresh({"reproduced/made.json": own, "old.json": {"entries": [whole]}}):
+        assert value_of(there, asked, "duotone").file == "old.json"
+        assert value_of(there, asked).file == "reproduced/made.json"
+        assert value_of(row(asked), asked, "duotone").mean == 0.2
+
+
 def test_levels_on_other_data_are_not_compared_and_differences_are():
     level, difference = result(published=85), result(minus="B", nothing=0, published=50)
     with with_fresh({"reproduced/made.json": FOUND}):

@@ -15,7 +15,7 @@ import duotone
 from duotone.errors import ConfigError
 from duotone.files import read_json_file
 from duotone.measures.statistics import estimate
-from duotone.reproduction.rows import Earlier, Result, Row
+from duotone.reproduction.rows import OURS, Earlier, Result, Row
 from duotone.reproduction.verdicts import Value, Verdict, verdict
 
 REPRODUCED = "reproduced"
@@ -77,6 +77,11 @@ class Numbers:
         names = ("data", "style", "rounds", "scale", "partition.")
         return {name: own for name, own in self.settings.items() if name.startswith(names)}
 
+    @property
+    def scale(self) -> float:
+        """The share of its own rounds that was made."""
+        return float(self.settings.get("scale", 1))
+
     def by_seed(self, score: str) -> dict[int, float]:
         """Return a score seed by seed; empty where only its mean was kept."""
         found = self._values.get(score, [])
@@ -119,7 +124,7 @@ class Numbers:
         own = self.settings
         if "rounds" not in own or "method.epochs" not in own:
             return None
-        made = max(1, round(own["rounds"] * own.get("scale", 1)))
+        made = max(1, round(own["rounds"] * self.scale))
         return float(made * own["method.epochs"] / (rounds * epochs))
 
 
@@ -128,10 +133,13 @@ def numbers_of(row: Row, *labels: str, score: str | None = None) -> list[Numbers
 
     They are those of the row's own study if it has all of them, else those of an earlier file, or
     of several earlier files with the same data, clients and rounds. With a score, what does not
-    know it is passed over: a script may know what the row's study does not.
+    know it is passed over: a script may know what the row's study does not. The method made to work
+    is shown as far as it was trained: a shortened study comes last.
     """
     own = [] if row.study is None else [_entry(own_file(row), label) for label in labels]
     sources = [own, *([_earlier(earlier, label) for label in labels] for earlier in row.earlier)]
+    if OURS in labels and any(numbers and numbers.scale < 1 for numbers in own):
+        sources = [*sources[1:], own]
     for source in sources:
         found = [numbers for numbers in source if numbers is not None]
         if source and len(found) == len(source) and (score is None or found[0].value(score)):
@@ -203,7 +211,7 @@ def value_of(row: Row, result: Result, label: str | None = None) -> Value | None
 def _with_share(value: Value | None, numbers: Numbers, row: Row) -> Value | None:
     if value is None:
         return None
-    return replace(value, share=numbers.share(row), scale=float(numbers.settings.get("scale", 1)))
+    return replace(value, share=numbers.share(row), scale=numbers.scale)
 
 
 def _difference(a: Numbers, score: str, b: Numbers, other: str) -> Value | None:

@@ -54,6 +54,7 @@ the paper's own setting, with an interval**: "after 10 % of the training" and "i
 settings" say that a longer run may turn it around, "one seed" that another seed may, and "apart
 from what differs" that the row names a difference in its last column. Where data or metric are not
 to be had here, levels are not compared; which of two methods is better on the same data still is.
+The column *duotone* is the method with our own settings, from whole runs where there are some.
 
 """
     body = [_paper(paper) for paper in papers().values()]
