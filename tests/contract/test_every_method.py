@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import dataclass
-from functools import cache
-
 import pytest
 import torch
 from federations import make_population
 from torch import nn
 
-from duotone.federation.backends import Backend, ClientJob, ClientTask
+from duotone.federation.backends import ClientTask
+from duotone.federation.backends.lent import Lent
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, Start, federate
@@ -170,35 +167,9 @@ def test_resuming_is_the_same_as_never_stopping(name):
         assert_same_state(state, states.states[client])
 
 
-@cache
-def unpacked(packed):
-    """Return the method that a worker keeps from job to job, as one that was launched with it."""
-    return pickle.loads(packed)
-
-
-@dataclass(frozen=True)
-class Brought:
-    """A job that brings its method along, packed as a worker gets it."""
-
-    job: ClientJob
-    packed: bytes
-
-    def __call__(self, method, population, task):
-        return self.job(unpacked(self.packed), population, task)
-
-
-class Lent(Backend):
-    """Worker processes that serve one method after another: loading torch takes them seconds."""
-
-    def __init__(self, pool, method):
-        self.pool, self.packed = pool, pickle.dumps(method)
-
-    def map_clients(self, job, tasks):
-        return self.pool.map_clients(Brought(job, self.packed), tasks)
-
-
 @pytest.fixture(scope="module")
 def workers():
+    """Processes that serve one method after another: each loads torch, for seconds."""
     with Processes(make("fedavg"), make_population(), 2) as pool:
         yield pool
 
@@ -207,7 +178,7 @@ def workers():
 def test_worker_processes_give_the_same_bits_as_one_process(name, workers):
     _, _, serial, serial_states = trained(name)
     method, population = make(name), make_population()
-    pool, states = Lent(workers, method), MemoryStates()
+    pool, states = Lent(workers, method, population), MemoryStates()
     results = list(
         federate(method, population, rounds=3, sampled=2, seed=0, backend=pool, states=states)
     )
