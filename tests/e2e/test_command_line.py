@@ -14,6 +14,8 @@ from typer.main import get_command
 
 from duotone.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("brief_measures")
+
 SMALL = [
     *("--data", "mini-digits", "--partition", "iid", "--clients", "4", "--rounds", "3"),
     *("--sampled", "2", "--set", "model=mlp", "--set", "partition.newcomers=1"),

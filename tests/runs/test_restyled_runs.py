@@ -9,6 +9,8 @@ import duotone
 from duotone.errors import ConfigError, UnknownNameError
 from duotone.runs.restyle import pair_sheet
 
+pytestmark = pytest.mark.usefixtures("brief_measures")
+
 SETTINGS = {
     "data": "mini-digits",
     "style": "padpaf4",
