@@ -10,7 +10,7 @@ from duotone.errors import ConfigError, RunError, UnknownNameError
 from duotone.methods.feddva.feddva import FedDVA
 from duotone.runs.generate import contact_sheet
 
-pytestmark = pytest.mark.usefixtures("brief_measures")
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
 
 SETTINGS = {
     "data": "mini-digits",

@@ -9,7 +9,7 @@ import duotone
 from duotone.errors import ConfigError, UnknownNameError
 from duotone.runs.restyle import pair_sheet
 
-pytestmark = pytest.mark.usefixtures("brief_measures")
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
 
 SETTINGS = {
     "data": "mini-digits",

@@ -26,7 +26,7 @@ from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import plan_study
 from duotone.types import DataInfo
 
-pytestmark = pytest.mark.usefixtures("brief_measures")
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
 
 SMALL = {
     "data": "mini-digits",
