@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from federations import make_population
@@ -61,6 +63,12 @@ def trained(
     return method, population, results, states
 
 
+@cache
+def three_rounds(name):
+    """Return a federation that several tests look at and none changes."""
+    return trained(name)
+
+
 def assert_same_state(first, second):
     assert_equal(first.local, second.local)
     assert_equal(first.extra, second.extra)
@@ -74,14 +82,14 @@ def assert_equal(first, second):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(name):
-    _, _, first, states_a = trained(name)
+    _, _, first, states_a = three_rounds(name)
     _, _, second, states_b = trained(name)
     assert_equal(first[-1].server.shared, second[-1].server.shared)
     assert states_a.states.keys() == states_b.states.keys()
     for client, state in states_a.states.items():
         assert_same_state(state, states_b.states[client])
-    method, _, third, states_c = trained(name, seed=1, sampled=None)
-    _, _, fourth, states_d = trained(name, seed=0, sampled=None)
+    method, _, third, states_c = trained(name, rounds=1, seed=1, sampled=None)
+    _, _, fourth, states_d = trained(name, rounds=1, seed=0, sampled=None)
     for client in ("c0", "c1"):
         models = [
             method.personal(results[-1].server, states.get(client) or ClientState())
@@ -176,7 +184,7 @@ def workers():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_worker_processes_give_the_same_bits_as_one_process(name, workers):
-    _, _, serial, serial_states = trained(name)
+    _, _, serial, serial_states = three_rounds(name)
     method, population = make(name), make_population()
     pool, states = Lent(workers, method, population), MemoryStates()
     results = list(
@@ -201,7 +209,7 @@ def test_worker_processes_give_the_same_bits_as_one_process(name, workers):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_newcomers_are_served_under_every_rule_the_method_names(name):
-    method, population, results, _ = trained(name, rounds=3)
+    method, population, results, _ = three_rounds(name)
     assert method.newcomer_rules
     for rule in method.newcomer_rules:
         serving = Serving(results[-1].server, results[-1].info, rule)

@@ -22,8 +22,8 @@ SETTINGS = {
 }
 METHODS = {
     "padpaf": {"name": "padpaf"},
-    "without a lens": {"name": "padpaf", "lens": "none"},
-    "conditional": {"name": "padpaf", "variant": "paper", "conditional": True},
+    "without a lens": {"name": "padpaf", "lens": "none", "newcomer_epochs": 1},
+    "conditional": {"name": "padpaf", "variant": "paper", "conditional": True, "epochs": 1},
     "feddva": {"name": "feddva", "shared_dim": 2, "local_dim": 2, "newcomer_epochs": 1},
     "content-style": {"name": "content-style", "style_epochs": 1},
 }
