@@ -16,8 +16,6 @@ from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.methods import METHODS
 from duotone.runs.plan import plan_run
 
-pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
-
 DIGITS = {"scheme": "iid", "clients": 4, "newcomers": 1, "max_train": 40, "max_test": 20}
 NUMBERS = {"scheme": "natural", "newcomers": 1}
 IMAGES_ONLY = [name for name in METHODS if METHODS.load(name).own_model]
