@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from federations import make_population
 from torch import nn
 
 from duotone.federation.backends import ClientTask
+from duotone.federation.backends.lent import Lent
 from duotone.federation.backends.processes import Processes
 from duotone.federation.backends.serial import Serial
 from duotone.federation.engine import MemoryStates, Start, federate
@@ -24,12 +27,12 @@ EVERY = sorted(METHODS)
 ANY_NETWORK = [name for name in EVERY if METHODS.load(name).own_model is None]
 TOY = {
     "feddva": {"classify": "tune", "lr": 0.01, "epochs": 10, "label_weight": 20},
-    "padpaf": {"lr": 0.0002, "epochs": 20},
-    "padpaf-vae": {"lr": 0.005, "epochs": 20, "batch_size": 12, "lens": "none"},
-    "ditto-gan": {"lr": 0.0002, "epochs": 20, "batch_size": 6, "prox": 0.1},
-    "content-style": {"lr": 0.005, "epochs": 10, "batch_size": 12},
+    "padpaf": {"lr": 0.0005, "epochs": 6, "batch_size": 12, "rounds": 3},
+    "padpaf-vae": {"lr": 0.005, "epochs": 16, "batch_size": 12, "lens": "none", "rounds": 4},
+    "ditto-gan": {"lr": 0.0005, "epochs": 10, "batch_size": 6, "prox": 0.1, "rounds": 3},
+    "content-style": {"lr": 0.005, "epochs": 5, "batch_size": 12, "rounds": 3},
 }
-"""Settings with which a method learns a toy task of 24 samples in six rounds."""
+"""Settings with which a method learns a toy task of 24 samples, in six rounds or less."""
 ADVERSARIAL = ("padpaf", "ditto-gan")
 """Methods whose loss is that of discriminators: it falls just as well where drawing gets worse."""
 
@@ -60,6 +63,12 @@ def trained(
     return method, population, results, states
 
 
+@cache
+def three_rounds(name):
+    """Return a federation that several tests look at and none changes."""
+    return trained(name)
+
+
 def assert_same_state(first, second):
     assert_equal(first.local, second.local)
     assert_equal(first.extra, second.extra)
@@ -73,14 +82,14 @@ def assert_equal(first, second):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(name):
-    _, _, first, states_a = trained(name)
+    _, _, first, states_a = three_rounds(name)
     _, _, second, states_b = trained(name)
     assert_equal(first[-1].server.shared, second[-1].server.shared)
     assert states_a.states.keys() == states_b.states.keys()
     for client, state in states_a.states.items():
         assert_same_state(state, states_b.states[client])
-    method, _, third, states_c = trained(name, seed=1, sampled=None)
-    _, _, fourth, states_d = trained(name, seed=0, sampled=None)
+    method, _, third, states_c = trained(name, rounds=1, seed=1, sampled=None)
+    _, _, fourth, states_d = trained(name, rounds=1, seed=0, sampled=None)
     for client in ("c0", "c1"):
         models = [
             method.personal(results[-1].server, states.get(client) or ClientState())
@@ -166,35 +175,41 @@ def test_resuming_is_the_same_as_never_stopping(name):
         assert_same_state(state, states.states[client])
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_worker_processes_give_the_same_bits_as_one_process(name):
-    _, _, serial, serial_states = trained(name)
-    method, population = make(name), make_population()
-    with Processes(method, population, 2) as pool:
-        states = MemoryStates()
-        results = list(
-            federate(method, population, rounds=3, sampled=2, seed=0, backend=pool, states=states)
-        )
-        assert_equal(serial[-1].server.shared, results[-1].server.shared)
-        for client, state in serial_states.states.items():
-            assert_same_state(state, states.states[client])
+@pytest.fixture(scope="module")
+def workers():
+    """Processes that serve one method after another: each loads torch, for seconds."""
+    with Processes(make("fedavg"), make_population(), 2) as pool:
+        yield pool
 
-        serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
-        tasks = [ClientTask(c, states.get(c)) for c in population.partition]
-        reference = Serial(method, population)
-        for job in (EvaluateJob(serving), EncodeJob(serving, 5)):
-            ours = {r.client: r.value for r in pool.map_clients(job, tasks)}
-            theirs = {r.client: r.value for r in reference.map_clients(job, tasks)}
-            assert ours.keys() == set(population.partition)
-            for client, values in theirs.items():
-                for key, value in values.items():
-                    same = torch.equal(torch.as_tensor(ours[client][key]), torch.as_tensor(value))
-                    assert same, (client, key)
+
+@pytest.mark.parametrize("name", EVERY)
+def test_worker_processes_give_the_same_bits_as_one_process(name, workers):
+    _, _, serial, serial_states = three_rounds(name)
+    method, population = make(name), make_population()
+    pool, states = Lent(workers, method, population), MemoryStates()
+    results = list(
+        federate(method, population, rounds=3, sampled=2, seed=0, backend=pool, states=states)
+    )
+    assert_equal(serial[-1].server.shared, results[-1].server.shared)
+    for client, state in serial_states.states.items():
+        assert_same_state(state, states.states[client])
+
+    serving = Serving(results[-1].server, results[-1].info, method.newcomer_rules[0])
+    tasks = [ClientTask(c, states.get(c)) for c in population.partition]
+    reference = Serial(method, population)
+    for job in (EvaluateJob(serving), EncodeJob(serving, 5)):
+        ours = {r.client: r.value for r in pool.map_clients(job, tasks)}
+        theirs = {r.client: r.value for r in reference.map_clients(job, tasks)}
+        assert ours.keys() == set(population.partition)
+        for client, values in theirs.items():
+            for key, value in values.items():
+                same = torch.equal(torch.as_tensor(ours[client][key]), torch.as_tensor(value))
+                assert same, (client, key)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_newcomers_are_served_under_every_rule_the_method_names(name):
-    method, population, results, _ = trained(name, rounds=3)
+    method, population, results, _ = three_rounds(name)
     assert method.newcomer_rules
     for rule in method.newcomer_rules:
         serving = Serving(results[-1].server, results[-1].info, rule)
@@ -204,7 +219,8 @@ def test_newcomers_are_served_under_every_rule_the_method_names(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_it_learns_the_toy_task(name):
-    method, population, results, states = trained(name, rounds=6, sampled=None, **TOY.get(name, {}))
+    settings = {"rounds": 6, **TOY.get(name, {})}
+    method, population, results, states = trained(name, sampled=None, **settings)
     losses = [sum(u.metrics["train_loss"] for u in result.updates) for result in results]
     if name in ANY_NETWORK:
         assert losses[-1] < 0.5 * losses[0]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
 
+
+@pytest.mark.usefixtures("brief_measures")
 def test_a_finished_run_is_read(cli, folder):
     cli(
         *("run", "fedavg", "--data", "planted-table", "--clients", "5", "--rounds", "2"),

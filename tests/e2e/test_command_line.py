@@ -14,6 +14,8 @@ from typer.main import get_command
 
 from duotone.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("brief_measures")
+
 SMALL = [
     *("--data", "mini-digits", "--partition", "iid", "--clients", "4", "--rounds", "3"),
     *("--sampled", "2", "--set", "model=mlp", "--set", "partition.newcomers=1"),
@@ -217,9 +219,9 @@ def test_a_preview_says_everything_at_once_too(cli):
     assert "4 settings are wrong" in cli("partition", *arguments, code=2).stderr
 
 
-def test_debug_shows_the_traceback(shell):
+def test_debug_shows_the_traceback(cli, shell):
     assert "Traceback" in shell("run", "fedagv", "--debug", code=1).stderr
-    assert "Traceback" not in shell("run", "fedagv", code=2).stderr
+    assert "Traceback" not in cli("run", "fedagv", code=2).stderr
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(cli, folder):

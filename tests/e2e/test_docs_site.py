@@ -105,6 +105,7 @@ def test_every_command_of_a_page_can_be_run(path, cli, monkeypatch):
             cli(*command, "--dry-run")
 
 
+@pytest.mark.usefixtures("brief_measures")
 @pytest.mark.filterwarnings("ignore:Computing in one process")
 @pytest.mark.parametrize("page", ["tools", "coming-from/flower", "coming-from/scikit-learn"])
 def test_every_python_block_of_a_page_runs(page, folder, capsys):

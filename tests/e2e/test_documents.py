@@ -31,6 +31,7 @@ def commands(path: Path) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("duotone ")]
 
 
+@pytest.mark.usefixtures("brief_measures")
 @pytest.mark.parametrize("name", ["README.md", "docs/start.md"])
 def test_every_command_of_a_first_page_works(name, cli):
     # The demo has a test of its own, and the explorer runs until it is stopped.
@@ -44,6 +45,7 @@ def test_the_readme_can_be_finished():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
 
 
+@pytest.mark.usefixtures("brief_measures")
 def test_the_five_lines_of_the_readme_end_in_an_explanation(folder, capsys):
     (source,) = blocks(ROOT / "README.md", "python")
     exec(compile(source, "README.md", "exec"), {"__name__": "__main__"})
@@ -81,6 +83,7 @@ def test_the_method_in_the_guide_is_a_method():
     assert isinstance(method.build(DataInfo((1, 8, 8), "classes", 3)), nn.Module)
 
 
+@pytest.mark.usefixtures("brief_measures")
 @pytest.mark.filterwarnings("ignore:Computing in one process")
 def test_every_python_block_of_the_guide_runs(folder, capsys):
     """In their order, as a reader would paste them into one notebook."""

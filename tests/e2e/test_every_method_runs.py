@@ -50,6 +50,7 @@ def test_a_table_is_refused_where_only_images_will_do(name, tmp_path):
         run(name, "planted-table", tmp_path / "a")
 
 
+@pytest.mark.usefixtures("brief_measures")
 @pytest.mark.parametrize("data", ["mini-digits", "planted-table"])
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_it_runs_by_name_and_serves_newcomers(name, data, tmp_path):

@@ -31,6 +31,7 @@ def shown(source: str, space: dict) -> object:
     )
 
 
+@pytest.mark.usefixtures("brief_measures")
 def test_the_notebook_goes_from_own_data_to_an_explanation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = Path(__file__).parents[2] / "examples" / "first_hour.ipynb"

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from PIL import Image
 
 
+@pytest.mark.usefixtures("brief_measures")
 def test_samples_of_a_client_become_a_picture(cli, folder):
     cli(
         *("run", "feddva", "--data", "mini-digits", "--style", "marks", "--partition", "iid"),

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 COMMAND = [sys.executable, "-m", "duotone"]
+ROUNDS = 40
 SETTINGS = [
     *("run", "local", "--data", "mini-digits", "--partition", "dirichlet", "--clients", "6"),
-    *("--sampled", "3", "--rounds", "40", "--set", "model=mlp", "--set", "partition.newcomers=1"),
-    *("--set", "partition.alpha=1", "--set", "partition.min_train=5", "--set", "latents=3"),
-    *("--set", "evaluate_every=10", "--set", "backend=processes", "--set", "workers=2", "-q"),
+    *("--sampled", "3", "--rounds", f"{ROUNDS}", "--model", "mlp", "--out", "run", "-q"),
+    *("--set", "partition.newcomers=1", "--set", "partition.alpha=1"),
+    *("--set", "partition.min_train=5", "--set", "evaluate_every=10"),
+    *("--set", "latents=3", "--set", "measure=fast"),
 ]
+SERIAL = ("--set", "backend=serial")
+IN_WORKERS = ("--set", "backend=processes", "--set", "workers=2")
 
 
 def files(run: Path) -> dict[str, bytes]:
@@ -34,51 +40,54 @@ def workers_of(pid: int) -> list[int]:
         return []
 
 
-def kill_at_random(arguments: list[str], folder: Path, rng: random.Random) -> bool:
-    """Start a command and kill it at a random instant; return whether it had already ended."""
+def round_of(run: Path) -> int:
+    manifest = run / "checkpoints" / "manifest.json"
+    return json.loads(manifest.read_text())["round"] if manifest.exists() else 0
+
+
+def kill(arguments: Sequence[str], folder: Path, round: int, delay: float) -> None:
+    """Start a command and kill it a while after a round is committed; with 0, before any is."""
+    run = folder / "run"
     with subprocess.Popen([*COMMAND, *arguments], cwd=folder) as process:
-        while not (folder / "run" / "run.json").exists() and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 6))
-        ended = process.poll() is not None
+        while not (run / "run.json").exists() or round_of(run) < round:
+            assert process.poll() is None, "it was to live until it is killed"
+            time.sleep(0.002)
+        time.sleep(delay)
         workers = workers_of(process.pid)
         process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 120  # a worker that is still importing notices late
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its run"
         time.sleep(0.02)
-    return ended
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    subprocess.run([*COMMAND, *SETTINGS, "--out", "run"], cwd=folder, check=True)
+    subprocess.run([*COMMAND, *SETTINGS, *SERIAL], cwd=folder, check=True)
     return files(folder / "run")
 
 
-def assert_survives(folder: Path, undisturbed: dict[str, bytes], kills: int, seed: int) -> None:
+def assert_survives(
+    folder: Path, undisturbed: dict[str, bytes], backend: Sequence[str], seed: int
+) -> None:
+    """Kill a run before its first round, in three others, and while it is measured; go on."""
     rng = random.Random(seed)
-    arguments = [*SETTINGS, "--out", "run"]
-    done = 0
-    while done < kills:
-        if kill_at_random(arguments, folder, rng):
-            # It was faster than the clock: begin again, so that every kill hits a living run.
-            folder = folder / "again"
-            folder.mkdir()
-            arguments = [*SETTINGS, "--out", "run"]
-            continue
-        done += 1
+    arguments = [*SETTINGS, *backend]
+    for round in [0, *sorted(rng.sample(range(1, ROUNDS // 2), 3)), ROUNDS]:
+        # Who is killed late has more rounds than were waited for.
+        round = max(round, min(round_of(folder / "run") + 1, ROUNDS)) if round else 0
+        kill(arguments, folder, round, rng.uniform(0, 0.05))
         arguments = ["resume", "run", "-q"]
     subprocess.run([*COMMAND, "resume", "run", "-q"], cwd=folder, check=True)
     assert files(folder / "run") == undisturbed
 
 
 def test_five_kills_leave_no_trace(tmp_path, undisturbed):
-    assert_survives(tmp_path, undisturbed, kills=5, seed=0)
+    assert_survives(tmp_path, undisturbed, SERIAL, seed=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_many_kills_leave_no_trace(tmp_path, undisturbed, seed):
-    assert_survives(tmp_path, undisturbed, kills=5, seed=seed)
+    assert_survives(tmp_path, undisturbed, IN_WORKERS, seed)

@@ -19,6 +19,7 @@ import duotone
 TINY = [
     *("--data", "mini-digits", "--partition", "iid", "--clients", "6", "--sampled", "3"),
     *("--set", "partition.newcomers=1", "--set", "latents=3", "--set", "backend=serial", "-q"),
+    *("--set", "measure=fast"),
 ]
 METHODS = {
     "fedbn": ["--rounds", "12", "--set", "evaluate_every=2"],

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from PIL import Image
 
 
+@pytest.mark.usefixtures("brief_measures")
 def test_samples_are_re_styled_and_attacked(cli, folder):
     cli(
         *("run", "padpaf", "--data", "mini-digits", "--style", "padpaf4", "--partition", "iid"),

@@ -19,6 +19,8 @@ from duotone.networks.reading import as_network
 from duotone.partition.partition import Holding, Partition, Population
 from duotone.types import RoundInfo
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 SETTINGS = {
     "data": "mini-digits",
     "model": "mlp",

@@ -24,6 +24,8 @@ def described(*clients) -> Concepts:
     return Concepts(found, np.zeros((2, 0), np.int64))
 
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 MEMBERS = (
     ("a0", "a", "member", [0.9, 0.1, 0.0]),
     ("a1", "a", "member", [0.8, 0.1, 0.1]),
@@ -81,7 +83,13 @@ def run(tmp_path_factory):
         method="fedvc",
         data="digits",
         style="padpaf4",
-        partition={"scheme": "iid", "clients": 10, "newcomers": 2, "max_train": 100},
+        partition={
+            "scheme": "iid",
+            "clients": 10,
+            "newcomers": 2,
+            "max_train": 100,
+            "max_test": 30,
+        },
         rounds=2,
         evaluate_every=2,
         latents=40,

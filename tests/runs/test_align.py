@@ -8,6 +8,8 @@ from federations import server_of
 import duotone
 from duotone.errors import ConfigError, RunError
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 SETTINGS = {
     "data": "planted",
     "model": "cnn",

@@ -10,6 +10,8 @@ from duotone.errors import ConfigError, RunError, UnknownNameError
 from duotone.methods.feddva.feddva import FedDVA
 from duotone.runs.generate import contact_sheet
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 SETTINGS = {
     "data": "mini-digits",
     "style": "marks",

@@ -173,6 +173,7 @@ def test_no_latents_no_separation(tmp_path):
     assert not any(name.startswith("probe") for name in run.summary["scores"])
 
 
+@pytest.mark.usefixtures("brief_measures")
 def test_the_control_trains_on_labelled_samples_alone(tmp_path):
     settings = {
         "method": {"name": "feddva", "shared_dim": 2, "local_dim": 2, "newcomer_epochs": 1},

@@ -18,6 +18,8 @@ from duotone.errors import ConfigError, DataError, PartitionError, RunError
 from duotone.runs.draft import plan_population
 from duotone.runs.plan import plan_run
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 QUICK = {
     "method": {"name": "fedavg", "epochs": 1},
     "rounds": 1,

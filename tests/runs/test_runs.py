@@ -26,6 +26,8 @@ from duotone.runs.stopping import stop_requests
 from duotone.runs.study_plan import plan_study
 from duotone.types import DataInfo
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 SMALL = {
     "data": "mini-digits",
     "partition": {"scheme": "iid", "clients": 4, "newcomers": 1},
@@ -206,11 +208,12 @@ def test_an_edited_configuration_is_noticed_on_resume(finished, tmp_path, change
     assert_same_run(finished.path, duotone.resume(run.path).path)
 
 
-def test_where_a_run_is_computed_may_be_changed(finished, tmp_path):
-    run = stopped(tmp_path / "r")
+def test_where_a_run_is_computed_may_be_changed(tmp_path):
+    whole = duotone.run(small(latents=0), out=tmp_path / "whole")
+    run = stopped(tmp_path / "r", latents=0)
     config = run.path / "config.toml"
     config.write_text(config.read_text().replace('backend = "serial"', 'backend = "auto"'))
-    assert_same_run(finished.path, duotone.resume(run.path).path)
+    assert_same_run(whole.path, duotone.resume(run.path).path)
 
 
 def test_edited_cut_or_missing_metrics_are_noticed_on_resume(finished, tmp_path):

@@ -15,6 +15,8 @@ from duotone.federation.backends.codec import packed, unpacked
 from duotone.partition.partition import Population
 from duotone.runs.plan import plan_run
 
+pytestmark = pytest.mark.usefixtures("brief_measures_throughout")
+
 WORDS = ("and so it was that the old king went", "no no my lord you are not to be so bold")
 
 

@@ -44,9 +44,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture
-def pool(population):
-    with Processes(FedAvg(FedAvg.Config(), mlp), population, 2) as pool:
+@pytest.fixture(scope="module")
+def pool():
+    """A pool that survives what happens to its workers."""
+    with Processes(FedAvg(FedAvg.Config(), mlp), make_population(), 2) as pool:
         yield pool
 
 
@@ -114,13 +115,14 @@ def test_failures_and_answers_that_cannot_be_sent_are_results(pool):
     assert "cannot be sent" in found["c2"].failure.reason
 
 
-def test_a_pool_that_was_left_in_the_middle_does_not_mix_up_results(pool):
+def test_a_pool_that_was_left_in_the_middle_does_not_mix_up_results(population):
     tasks = [ClientTask(client, None) for client in ("c0", "c1", "c2", "c3")]
-    begun = pool.map_clients(EchoJob(), tasks)
-    next(begun)
-    begun.close()
-    with pytest.raises(TrainingError, match="have ended"):
-        list(pool.map_clients(EchoJob(), tasks))
+    with Processes(FedAvg(FedAvg.Config(), mlp), population, 1) as pool:
+        begun = pool.map_clients(EchoJob(), tasks)
+        next(begun)
+        begun.close()
+        with pytest.raises(TrainingError, match="have ended"):
+            list(pool.map_clients(EchoJob(), tasks))
 
 
 def test_leaving_the_pool_ends_its_workers(population):
