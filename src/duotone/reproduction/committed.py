@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -128,13 +128,13 @@ class Numbers:
         return float(made * own["method.epochs"] / (rounds * epochs))
 
 
-def numbers_of(row: Row, *labels: str, score: str | None = None) -> list[Numbers] | None:
+def numbers_of(row: Row, *labels: str, scores: Sequence[str] = ()) -> list[Numbers] | None:
     """Return the numbers that stand for some of the paper's names, all with the same settings.
 
     They are those of the row's own study if it has all of them, else those of an earlier file, or
-    of several earlier files with the same data, clients and rounds. With a score, what does not
-    know it is passed over: a script may know what the row's study does not. The method made to work
-    is shown as far as it was trained: a shortened study comes last.
+    of several earlier files with the same data, clients and rounds. With the score that is asked of
+    each, what does not know it is passed over: a script may know what the row's study does not. The
+    method made to work is shown as far as it was trained: a shortened study comes last.
     """
     own = [] if row.study is None else [_entry(own_file(row), label) for label in labels]
     sources = [own, *([_earlier(earlier, label) for label in labels] for earlier in row.earlier)]
@@ -142,7 +142,8 @@ def numbers_of(row: Row, *labels: str, score: str | None = None) -> list[Numbers
         sources = [*sources[1:], own]
     for source in sources:
         found = [numbers for numbers in source if numbers is not None]
-        if source and len(found) == len(source) and (score is None or found[0].value(score)):
+        asked = zip(found, scores, strict=False)
+        if source and len(found) == len(source) and all(own.value(score) for own, score in asked):
             return found
     mixed = [_first(row, label) for label in labels]
     found = [numbers for numbers in mixed if numbers is not None]
@@ -198,13 +199,13 @@ def _entry(file: str, name: str) -> Numbers | None:
 def value_of(row: Row, result: Result, label: str | None = None) -> Value | None:
     """Return our number for a result: of its own entry, or of another in its place."""
     label = label or result.label
-    found = numbers_of(row, label, result.minus or label, score=result.score)
+    other = result.minus_score or result.score
+    found = numbers_of(row, label, result.minus or label, scores=(result.score, other))
     if found is None:
         return None
     numbers, beside = found
     if result.minus is None and result.minus_score is None:
         return _with_share(numbers.value(result.score), numbers, row)
-    other = result.minus_score or result.score
     return _with_share(_difference(numbers, result.score, beside, other), numbers, row)
 
 
