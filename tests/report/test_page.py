@@ -321,7 +321,9 @@ def test_a_comparison_opens_with_who_did_best_and_shows_the_pictures_of_entries(
     second.folder.write_table("answers", {"case": case})
     page = write_report([first, second]).read_text()
     text = text_of(page)
-    assert "Of 2 entries the best is local for members (90.0 %)" in text
+    assert "For members local is highest (90.0 %), then fedavg (80.0 %)." in text
+    assert "For newcomers fedavg (60.0 %) and local (60.0 %) are level." in text
+    assert "highest for newcomers 60.0 % fedavg, level with local" in text
     assert "One seed each, so another may rank them differently." in text
     assert "local · One sample: client a says 1, client b says 0" in text
     assert page.count("data:image/svg+xml;base64,") == 1
