@@ -197,7 +197,8 @@ def _problems(
     problems: dict[str, str] = {}
     for detail in error.errors():
         name = str(detail["loc"][0]) if detail["loc"] else ""
-        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        message = _plain(detail["type"], prefix + name) or detail["msg"]
+        message = message.removeprefix("Value error, ").removeprefix("Input ")
         if not name:
             problems[name] = message
         elif detail["type"] == "extra_forbidden":
@@ -216,6 +217,15 @@ def _problems(
     return problems
 
 
+def _plain(kind: str, name: str) -> str:
+    """Say what a setting should be where pydantic says it in Python's words; else nothing."""
+    if kind == "dict_type":
+        return f"has settings of its own; give {name}.KEY = VALUE"
+    if kind in ("tuple_type", "list_type"):
+        return "should be a list, such as [1, 5]"
+    return "should have at least one entry" if kind == "too_short" else ""
+
+
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -231,6 +241,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         return parse_toml(content.decode("utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"There is no configuration file {path}.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder, not a configuration file.") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from error
 

@@ -81,6 +81,9 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes:
     """
     # Without waiting: opening a pipe would last until somebody writes into it.
     descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IsADirectoryError(errno.EISDIR, "not a file but a folder", str(path))
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))

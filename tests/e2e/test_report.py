@@ -121,7 +121,7 @@ def test_reports_open_offline_with_every_section_and_no_error(cli, folder, capsy
     make(cli, "local", "local")
     assert cli("report", "fedavg").stdout == "Report: fedavg/report.html\n"
     assert cli("report", "fedavg", "local").stdout == "Report: report.html\n"
-    assert Path("report.html").stat().st_size < 2_000_000
+    assert Path("report.html").stat().st_size < 1_000_000
     if BROWSER is None:
         with capsys.disabled():
             sys.stderr.write(f"\n{NO_BROWSER}\n")

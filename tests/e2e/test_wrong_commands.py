@@ -73,6 +73,30 @@ WRONG = {
     f"{RUN} --set personalise=yes": (2, "'prior', 'norm', 'context' or 'auto'"),
     f"{RUN} --set level=all": (2, "'scores', 'codes' or 'simulation'"),
     f"{RUN} --model mlp --set method.name=fedbn": (2, "model=mlp-bn"),
+    f"{RUN} --config empty": (2, "empty is a folder, not a configuration file."),
+    f"{RUN} --seeds ''": (2, "--seeds takes different numbers"),
+    f"{RUN} --seeds 0-": (2, "--seeds takes different numbers"),
+    f"{RUN} --rounds 1e3": (2, "'1e3' is not a valid integer"),
+    f"{RUN} --clients 99999999999999": (2, "less than or equal to 1000000"),
+    f"{RUN} --set attack=evil": (2, "it has settings of its own; give attack.KEY = VALUE."),
+    f"{RUN} --set attack.name=evil": (2, "it should be 'nan', 'times-10'"),
+    f"{RUN} --set attack.share=0.1": (2, "An attack needs attack.name"),
+    f"{RUN} --set system.speeds=[]": (2, "it should have at least one entry."),
+    f"{RUN} --set 'system.speeds=[1, 4]' --set 'system.shares=[1]'": (2, "one share for each"),
+    f"{RUN} --set system.sped=3": (2, "Did you mean 'speeds'?"),
+    f"{RUN} --set curve=5": (2, "it should be a list, such as [1, 5]."),
+    f"{RUN} --set lr=nan": (2, "it should be a finite number"),
+    f"{RUN} --set rounds.x=3": (2, "should be a valid integer"),
+    f"{RUN} --set __class__=3": (2, "has no setting method.__class__"),
+    f"{RUN} --set head=fc99": (2, "Its layers: conv1, norm1"),
+    f"{RUN} --set quorum=99": (2, "only 4 members are drawn per round"),
+    f"{RUN} --set aggregation=median": (2, "Did you mean 'aggregate'?"),
+    f"{RUN} --measure nothing": (2, "Unknown measure 'nothing'. Known: holdings"),
+    "run ../fedavg": (2, "Did you mean 'fedavg'?"),
+    "run fedavg feddva --data mini-digits": (2, "feddva"),
+    "run fedavg --data pics --partition natural": (2, "pics/a/x/1.png: the image cannot be read"),
+    "run fedavg --data zero.csv --partition natural": (2, "the table cannot be read (empty CSV)"),
+    "run fedavg --data mini-digits --partition domains": (2, "which domain its samples are from"),
     "run feddva --data planted-table --partition natural": (2, "needs images of at least 8×8"),
     "show nothing": (1, "List runs with: duotone runs"),
     "show empty": (1, "is not the folder of a run"),
@@ -92,6 +116,12 @@ WRONG = {
     "partition --data mini-digits --partition iid --clients 0": (2, "clients = 0 is wrong"),
     "doctor extra": (2, "extra"),
     "flower init": (2, "Missing argument 'FOLDER'."),
+    "flower server --folder empty": (1, "federation (it has no federation.toml); make one with"),
+    "flower submit": (2, "Give a file of settings for a new run"),
+    "study empty": (2, "empty is a folder, not a configuration file."),
+    "reproduce nothing": (2, "List them with: duotone reproduce"),
+    "partition --data mini-digits --partition iid --picture empty": (2, "ends in .png, .svg, .pdf"),
+    "explore empty --port 99999": (2, "is not in the range 0<=x<=65535"),
 }
 
 
@@ -102,6 +132,9 @@ def odd_files(folder):
     (folder / "notes.txt").write_text("x")
     (folder / "bad.csv").write_text("a,b\n1,2\n")
     (folder / "bad.npz").write_bytes(b"nope")
+    (folder / "zero.csv").write_text("")
+    (folder / "pics" / "a" / "x").mkdir(parents=True)
+    (folder / "pics" / "a" / "x" / "1.png").write_bytes(b"no picture")
     (folder / "empty").mkdir()
     return folder
 

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from plotly.offline import get_plotlyjs
 from report_pages import figures_of
 from scenes import made_score
 
@@ -21,6 +20,7 @@ from duotone.measures.score import Key
 from duotone.measures.traffic import traffic_figure
 from duotone.report import write_report
 from duotone.report.page import Page, render
+from duotone.report.plotly_code import plotly_code
 
 SECTIONS = ("set-up", "learning", "separation", "maps", "communication", "repeat")
 
@@ -49,12 +49,19 @@ def small_page(**changes) -> Page:
     return Page(**{**page, "sections": [section], **changes})
 
 
+def test_a_page_without_figures_holds_no_plotly():
+    section = Section("part", "A part", "What is in it.", [Note("a note")])
+    page = render(small_page(sections=[section]))
+    assert 'id="plotly"' not in page
+    assert len(page) < 30_000
+
+
 def test_a_page_holds_plotly_once_and_forbids_every_request():
     page = render(small_page())
     packed = re.search(r'<script type="text/plain" id="plotly">([^<]+)</script>', page)
     assert packed is not None
     plain = gzip.decompress(base64.b85decode(packed[1].replace("/", "<")))
-    assert plain == get_plotlyjs().encode()
+    assert plain == plotly_code(frozenset({"bar"})).encode()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'")
@@ -314,7 +321,9 @@ def test_a_comparison_opens_with_who_did_best_and_shows_the_pictures_of_entries(
     second.folder.write_table("answers", {"case": case})
     page = write_report([first, second]).read_text()
     text = text_of(page)
-    assert "Of 2 entries the best is local for members (90.0 %)" in text
+    assert "For members local is highest (90.0 %), then fedavg (80.0 %)." in text
+    assert "For newcomers fedavg (60.0 %) and local (60.0 %) are level." in text
+    assert "highest for newcomers 60.0 % fedavg, level with local" in text
     assert "One seed each, so another may rank them differently." in text
     assert "local · One sample: client a says 1, client b says 0" in text
     assert page.count("data:image/svg+xml;base64,") == 1

@@ -127,9 +127,11 @@ def run(
     }
     problems = Problems()
     values = gather(config, given, assignments, problems)
-    if seeds and seed is not None:
+    if seeds is not None and seed is not None:
         problems.add(["Give --seed or --seeds, not both."])
-    numbers = (problems.checked(lambda: parse_seeds(seeds)) if seeds else None) or [None]
+    numbers = (problems.checked(lambda: parse_seeds(seeds)) if seeds is not None else None) or [
+        None
+    ]
     plans = [
         plan_run(values if number is None else {**values, "seed": number}, problems=problems)
         for number in numbers

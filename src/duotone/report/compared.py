@@ -8,7 +8,7 @@ from typing import Any
 
 from duotone.measures import all_measures
 from duotone.measures.measure import Entry as ShownEntry
-from duotone.measures.metrics import DIRECTIONS, number_text, value_text
+from duotone.measures.metrics import number_text, value_text
 from duotone.measures.panels import (
     NOTHING,
     Block,
@@ -21,6 +21,7 @@ from duotone.measures.panels import (
     Tile,
     count_text,
 )
+from duotone.report.leading import headline, leads_of
 from duotone.report.page import Page
 from duotone.report.record import read_record
 from duotone.report.sections import MOST_LEADS, command_text, leads, verdict
@@ -59,7 +60,7 @@ def compared_page(entries: Sequence[Entry], results: Mapping[str, Any]) -> Page:
         + ("" if difference else f" · {first.data} · {first.partition['scheme']} partition"),
         verdict=verdict(sections, caveats(entries, difference)),
         sections=sections,
-        tiles=[] if difference else [*_best(results).values(), _count(results)],
+        tiles=[] if difference else [*(lead.tile for lead in leads_of(results)), _count(results)],
         headline=headline(results, difference),
         leads=pictures[-MOST_LEADS:],
     )
@@ -74,45 +75,11 @@ def pictures_of(entries: Sequence[ShownEntry]) -> list[Picture]:
     ]
 
 
-def headline(results: Mapping[str, Any], difference: str) -> str:
-    """Say in a sentence or two who did best, and how much that is worth."""
-    count = len(results["entries"])
-    if difference:
-        return f"{count} entries beside each other; they are not ranked, for {difference}."
-    best = [f"{tile.note} for {role}s ({tile.value})" for role, tile in _best(results).items()]
-    if not best:
-        return f"{count} entries beside each other."
-    seeds = min(len(entry["seeds"]) for entry in results["entries"])
-    worth = (
-        "One seed each, so another may rank them differently."
-        if seeds < 2
-        else "The sentences below say which differences are more than noise."
-    )
-    return f"Of {count} entries the best is {' and '.join(best)}. {worth}"
-
-
 def _count(results: Mapping[str, Any]) -> Tile:
     seeds = sorted({len(entry["seeds"]) for entry in results["entries"]})
     several = f"{seeds[0]} to {seeds[-1]} seeds"
     each = several if len(seeds) > 1 else count_text(seeds[0], "seed")
     return Tile("entries", str(len(results["entries"])), f"{each} each")
-
-
-def _best(results: Mapping[str, Any]) -> dict[str, Tile]:
-    """Return the best entry for members and for newcomers."""
-    metric = str(results["headline"])
-    sign = 1 if DIRECTIONS[metric] == "higher" else -1
-    found: dict[str, Tile] = {}
-    for role in ROLES:
-        name = f"{role}.{metric}"
-        means = {
-            e["name"]: e["scores"][name]["mean"] for e in results["entries"] if name in e["scores"]
-        }
-        if means:
-            best = max(sign * value for value in means.values())
-            first = next(entry for entry, value in means.items() if sign * value == best)
-            found[role] = Tile(f"best for {role}s", value_text(means[first], metric), first)
-    return found
 
 
 def score_section(results: Mapping[str, Any], difference: str) -> Section:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
-from duotone.measures.panels import Picture, Section, Sentence, Tile
+from duotone.measures.panels import Panel, Picture, Section, Sentence, Tile
+from duotone.report.plotly_code import plotly_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,19 @@ class Page:
         shared, local = self.inks or (0, 0)
         return 100 * shared / max(1, shared + local)
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What kinds of traces its figures have."""
+        panels = [
+            block
+            for section in self.sections
+            for block in section.blocks
+            if isinstance(block, Panel)
+        ]
+        return frozenset(
+            trace.type for panel in panels for view in panel.views for trace in view.figure.data
+        )
+
 
 def packed(text: str) -> Markup:
     """Return a text compressed and written in signs that a page may hold."""
@@ -58,10 +71,10 @@ def packed(text: str) -> Markup:
     return Markup(base64.b85encode(content).decode().replace("<", "/"))
 
 
-@lru_cache(maxsize=1)
-def packed_plotly() -> Markup:
-    """Return Plotly's JavaScript, packed."""
-    return packed(get_plotlyjs())
+@lru_cache(maxsize=4)
+def packed_plotly(kinds: frozenset[str]) -> Markup:
+    """Return Plotly's JavaScript for some kinds of traces, packed."""
+    return packed(plotly_code(kinds))
 
 
 def render(page: Page) -> str:
@@ -76,6 +89,7 @@ def render(page: Page) -> str:
     )
     environment.filters["packed"] = packed
     style, script = ((place / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    plotly = packed_plotly(page.kinds) if page.kinds else ""
     return environment.get_template("page.html.j2").render(
-        page=page, style=Markup(style), script=Markup(script), plotly=packed_plotly()
+        page=page, style=Markup(style), script=Markup(script), plotly=plotly
     )

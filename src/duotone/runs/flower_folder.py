@@ -147,8 +147,10 @@ def read(folder: Path) -> Federation:
         clients = tuple(map(str, content["clients"]))
         return Federation(folder.resolve(), str(content["address"]), clients)
     except (OSError, ValueError, KeyError, TypeError) as error:
+        is_absent = isinstance(error, FileNotFoundError)
+        why = "it has no federation.toml" if is_absent else str(error)
         raise RunError(
-            f"{folder} is not the folder of a federation ({error}); make one with: duotone flower "
+            f"{folder} is not the folder of a federation ({why}); make one with: duotone flower "
             "init"
         ) from error
 

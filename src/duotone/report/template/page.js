@@ -114,9 +114,12 @@
   }
 
   async function start() {
-    const script = document.createElement("script");
-    script.textContent = await unpack(document.getElementById("plotly").textContent);
-    document.body.append(script);
+    const library = document.getElementById("plotly"); // absent where there is no figure
+    if (library) {
+      const script = document.createElement("script");
+      script.textContent = await unpack(library.textContent);
+      document.body.append(script);
+    }
     await Promise.all([...document.querySelectorAll(".plot")].map(draw));
     paint();
     root.dataset.ready = "yes";
