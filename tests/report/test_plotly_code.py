@@ -57,6 +57,11 @@ def test_a_kind_that_is_not_on_the_list_takes_the_whole():
     assert trimmed(BUNDLE, {"bar", "odd"}) == BUNDLE
 
 
+def test_a_version_that_nobody_looked_at_stays_whole(monkeypatch):
+    monkeypatch.setattr("duotone.report.plotly_code.get_plotlyjs_version", lambda: "99.0.0")
+    assert plotly_code(frozenset({"bar"})) == get_plotlyjs()
+
+
 def test_the_installed_library_becomes_a_quarter_and_keeps_its_licences():
     whole, part = get_plotlyjs(), plotly_code(frozenset({"bar", "heatmap", "scatter"}))
     assert len(part) < len(whole) / 4

@@ -4,7 +4,8 @@ The file that comes with Plotly draws some fifty kinds, maps of the world and 3-
 has 4.8 MB. It is a bundle in which every module is a function of its own, called where it is
 needed, and in which one list names the kinds. With a shorter list most modules are called by
 nobody; they are left out, as in the bundles that Plotly's own build makes of a shorter list. Where
-the file does not look like that, the whole of it is taken: the page is larger then, and the same.
+the file does not look like that, or is of a version that nobody looked at, the whole of it is taken:
+the page is larger then, and the same.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from plotly.offline import get_plotlyjs
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
+LOOKED_AT = frozenset({"4.1.1"})
+"""Versions of the library whose shorter form was looked at in a browser."""
 CORE = frozenset({"scatter"})
 """Kinds that are in the library without being on its list."""
 
@@ -25,7 +28,8 @@ _LIST = re.compile(r"\.register\(\[([\w$(),]+)\]\)")
 
 def plotly_code(kinds: frozenset[str]) -> str:
     """Return JavaScript that defines ``Plotly`` and draws traces of some kinds."""
-    return trimmed(get_plotlyjs(), kinds)
+    bundle = get_plotlyjs()
+    return trimmed(bundle, kinds) if get_plotlyjs_version() in LOOKED_AT else bundle
 
 
 def trimmed(bundle: str, kinds: Collection[str]) -> str:
