@@ -4,8 +4,8 @@ The file that comes with Plotly draws some fifty kinds, maps of the world and 3-
 has 4.8 MB. It is a bundle in which every module is a function of its own, called where it is
 needed, and in which one list names the kinds. With a shorter list most modules are called by
 nobody; they are left out, as in the bundles that Plotly's own build makes of a shorter list. Where
-the file does not look like that, or is of a version that nobody looked at, the whole of it is taken:
-the page is larger then, and the same.
+the file does not look like that, or is of a version that nobody looked at, all of it is taken: the
+page is larger then, and the same.
 """
 
 from __future__ import annotations
