@@ -44,6 +44,7 @@ class ForkingExecutor(SubprocessExecutor):
                 "parent_pid": spec.parent_pid,
                 "runtime_dependency_install": spec.runtime_dependency_install,
             },
+            daemon=True,  # it ends with this program, also when its work is not done
         ).start()
         return LaunchResult.accepted()
 

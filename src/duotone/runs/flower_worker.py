@@ -95,7 +95,7 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
 
     Raises:
         DataError: The client's data cannot be read.
-        RunError: The server refused the node.
+        RunError: The server refused the node, or one of its programs ended.
     """
     _LOG.addHandler(logging.StreamHandler())
     _LOG.setLevel(logging.INFO)
@@ -131,7 +131,12 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             child_of(launcher_command, federation, hear) as launcher,
         ):
             worker.serve(listening, lambda: node.poll() is None and launcher.poll() is None)
-            code = node.poll() or launcher.poll() or 0
+            code = node.poll()
+    if code is None:
+        raise RunError(
+            f"What starts the processes for this node's messages ended (code {launcher.poll()}), "
+            "so the node was ended, too. Its states are on disk; start it again."
+        )
     if refused:
         raise RunError(
             f"The server refused this node: its key is not registered, or a node of "
