@@ -9,7 +9,6 @@ same options, and forks. What it forks has loaded Flower, :mod:`duotone.messenge
 from __future__ import annotations
 
 import multiprocessing
-import sys
 
 from flwr.supercore.cli import flower_superexec
 from flwr.supercore.constant import TaskType
@@ -18,8 +17,7 @@ from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, Subpr
 from flwr.supercore.tls import validate_and_resolve_root_certificates
 from flwr.supernode.runtime.run_clientapp import run_clientapp
 
-# This file is loaded again by what is forked, as the program that was started.
-LOADED = ["duotone.launcher", "duotone.messenger"]
+LOADED = ["flwr.supernode.runtime.run_clientapp", "duotone.messenger"]
 
 
 class ForkingExecutor(SubprocessExecutor):
@@ -49,6 +47,7 @@ class ForkingExecutor(SubprocessExecutor):
         return LaunchResult.accepted()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Do what Flower's own program does, with this executor."""
     run_superexec.get_executor = lambda *_, **__: ForkingExecutor()
-    sys.exit(flower_superexec())
+    flower_superexec()

@@ -122,7 +122,8 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             *("--node-config", settings.text(worker=place), "--isolation", "process", *together),
         ]
         launcher_command = [
-            *(sys.executable, "-m", "duotone.launcher", *together),
+            # Not as a module: every process would load a program's main module once more.
+            *(sys.executable, "-c", "from duotone.launcher import main; main()", *together),
             *("--runtime-api-address", f"127.0.0.1:{port}"),
             *("--root-certificates", str(keys / "ca.crt")),
         ]
