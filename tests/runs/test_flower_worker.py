@@ -141,7 +141,10 @@ def test_a_message_gets_a_process_that_has_everything_loaded_shows_no_token_and_
     command = [sys.executable, "-c", LAUNCHED, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
         number, shown = launcher.stdout.readline(), launcher.stdout.readline()
-        launcher.wait(60)
+        try:
+            launcher.wait(60)
+        finally:
+            launcher.kill()
     assert "forkserver" in shown
     assert all(name in shown for name in LOADED)
     assert "secret" not in shown
