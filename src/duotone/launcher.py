@@ -1,6 +1,6 @@
 """Starts the processes that carry a node's messages, from one that has loaded what they need.
 
-Flower starts a process for every message, and loading Flower there takes two seconds of a
+Flower starts a process for every message, and loading Flower there takes more than a second of a
 processor: longer than most answers. With ``--isolation process`` a node leaves the starting to
 another program: Flower's own ``flower-superexec``, or this one, which has the same loop and the
 same options, and forks. What it forks has loaded Flower, :mod:`duotone.messenger` and nothing else.
