@@ -1,6 +1,6 @@
 """Starts the processes that carry a node's messages, from one that has loaded what they need.
 
-Flower starts a process for every message, and loading Flower there takes two seconds of a
+Flower starts a process for every message, and loading Flower there takes more than a second of a
 processor: longer than most answers. With ``--isolation process`` a node leaves the starting to
 another program: Flower's own ``flower-superexec``, or this one, which has the same loop and the
 same options, and forks. What it forks has loaded Flower, :mod:`duotone.messenger` and nothing else.
@@ -9,7 +9,6 @@ same options, and forks. What it forks has loaded Flower, :mod:`duotone.messenge
 from __future__ import annotations
 
 import multiprocessing
-import sys
 
 from flwr.supercore.cli import flower_superexec
 from flwr.supercore.constant import TaskType
@@ -18,8 +17,7 @@ from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, Subpr
 from flwr.supercore.tls import validate_and_resolve_root_certificates
 from flwr.supernode.runtime.run_clientapp import run_clientapp
 
-# This file is loaded again by what is forked, as the program that was started.
-LOADED = ["duotone.launcher", "duotone.messenger"]
+LOADED = ["flwr.supernode.runtime.run_clientapp", "duotone.messenger"]
 
 
 class ForkingExecutor(SubprocessExecutor):
@@ -44,10 +42,12 @@ class ForkingExecutor(SubprocessExecutor):
                 "parent_pid": spec.parent_pid,
                 "runtime_dependency_install": spec.runtime_dependency_install,
             },
+            daemon=True,  # it ends with this program, also when its work is not done
         ).start()
         return LaunchResult.accepted()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Do what Flower's own program does, with this executor."""
     run_superexec.get_executor = lambda *_, **__: ForkingExecutor()
-    sys.exit(flower_superexec())
+    flower_superexec()

@@ -54,15 +54,25 @@ def content_of(name: str, facts: Facts, tensors: ArrayRecord) -> RecordDict:
     return RecordDict({name: ConfigRecord(dict(facts)), "tensors": tensors})
 
 
-def facts_and_arrays(name: str, content: RecordDict) -> Answer:
-    """Return what a message's content holds.
+def facts_of(name: str, content: RecordDict) -> Facts:
+    """Return the facts that a message's content holds under a name.
+
+    Raises:
+        KeyError: It holds none.
+    """
+    return dict(content.config_records[name])
+
+
+def arrays_of(content: RecordDict) -> Arrays:
+    """Return the arrays that a message's content holds.
 
     Raises:
         KeyError: It holds something else.
-        SafetensorError: Its arrays cannot be read.
+        SafetensorError: They cannot be read.
     """
     together = content.array_records["tensors"][_TOGETHER].numpy()
-    return dict(content.config_records[name]), load(together.tobytes())
+    arrays: Arrays = load(together.tobytes())
+    return arrays
 
 
 def client_app(answer: Callable[[Context, Facts, Arrays], Answer]) -> ClientApp:
@@ -75,10 +85,10 @@ def client_app(answer: Callable[[Context, Facts, Arrays], Answer]) -> ClientApp:
 
     @app.query(MESSAGE.partition(".")[2])
     def reply(message: Message, context: Context) -> Message:
-        facts, arrays = facts_and_arrays("request", message.content)
+        facts = facts_of("request", message.content)
         theirs = facts.get("duotone")
         if theirs == VERSION:
-            told, found = answer(context, facts, arrays)
+            told, found = answer(context, facts, arrays_of(message.content))
         else:  # before anything else is read: another version may mean something else by it
             told, found = _other_version(facts, str(theirs)), {}
         return Message(content_of("reply", told, record_of(found)), reply_to=message)

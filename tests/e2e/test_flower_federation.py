@@ -267,6 +267,29 @@ def test_a_second_node_with_one_name_is_refused_on_both_sides(hospitals):
     )
 
 
+def test_nobody_else_on_a_clients_machine_is_handed_its_messages(hospitals, tmp_path):
+    """Without the node's secret, or with another, a program is turned away and ends."""
+    (port,) = {
+        words[words.index("--port") + 1]
+        for pid in descendants(hospitals.processes["north"].pid)
+        if "--port" in (words := Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+    }
+    keys = hospitals.place / "hospitals" / "keys" / "north"
+    other = tmp_path / "secret"
+    other.write_bytes(bytes(32))
+    for secret in ((), ("--superexec-auth-secret-file", str(other))):
+        subprocess.run(
+            [
+                *(sys.executable, "-c", "from duotone.launcher import main; main()", *secret),
+                *("--runtime-api-address", f"127.0.0.1:{port}"),
+                *("--root-certificates", str(keys / "ca.crt")),
+            ],
+            check=False,
+            timeout=90,
+        )
+    assert one_line(hospitals, "north").count("SuperExec authentication failed") == 2
+
+
 def test_a_node_that_comes_later_joins_the_finished_run(hospitals):
     place, run = hospitals.place, hospitals.place / "runs" / "fedbn"
     duotone("flower", "add", "east", "--folder", "hospitals", cwd=place)

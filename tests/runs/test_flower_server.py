@@ -10,6 +10,8 @@ import torch
 
 pytest.importorskip("flwr")
 
+from flwr.app import Array, ArrayRecord
+
 import duotone
 from duotone import messenger
 from duotone.data import load_dataset
@@ -185,6 +187,18 @@ def test_another_version_is_refused_on_both_sides(grid, caplog, monkeypatch):
     with pytest.raises(TrainingError, match=r"its node has duotone 0\.0\.9 and the server"):
         submitted(grid)
     assert "its node has duotone 0.0.9" in caplog.text
+
+
+def test_another_version_is_refused_also_if_it_sends_arrays_in_another_form(grid, monkeypatch):
+    def arrays_of(content):
+        raise KeyError("another form")
+
+    monkeypatch.setattr(messenger, "VERSION", "0.0.9")
+    monkeypatch.setattr(messenger, "arrays_of", arrays_of)
+    other = ArrayRecord({"otherwise": Array(np.zeros(2))})
+    monkeypatch.setattr(messenger, "record_of", lambda arrays: other)
+    with pytest.raises(TrainingError, match=r"its node has duotone 0\.0\.9 and the server"):
+        submitted(grid)
 
 
 def test_two_nodes_with_one_name_are_refused(grid):

@@ -7,8 +7,10 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +20,12 @@ pytest.importorskip("flwr")
 from flwr.app import Context, RecordDict
 
 from duotone import messenger
+from duotone.errors import RunError
 from duotone.federation.backends.codec import packed
 from duotone.launcher import LOADED
+from duotone.runs import flower_worker
 from duotone.runs.flower_client import NodeSettings, answer
+from duotone.runs.flower_folder import Federation
 from duotone.runs.flower_jobs import EnrolJob, RunWords
 from duotone.runs.flower_worker import Worker, socket_for_worker
 
@@ -113,7 +118,7 @@ def test_the_process_of_a_message_loads_no_torch():
 
 
 LAUNCHED = """
-import multiprocessing, os, socket, subprocess
+import multiprocessing, os, signal, socket, subprocess, sys
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor import ExecutionSpec
 from duotone.launcher import ForkingExecutor
@@ -124,17 +129,39 @@ with socket.create_server(("127.0.0.1", 0)) as node:
     ForkingExecutor().launch(ExecutionSpec(*about))
     (process,) = multiprocessing.active_children()
     node.accept()  # it looks for its message
-    print(subprocess.check_output(["ps", "-wwo", "command=", "-p", str(process.pid)], text=True))
-    process.kill()
+    print(process.pid, flush=True)
+    subprocess.run(["ps", "-wwo", "command=", "-p", str(process.pid)], check=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_message_gets_a_process_that_has_everything_loaded_and_shows_no_token():
-    command = [sys.executable, "-c", LAUNCHED]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_a_message_gets_a_process_that_has_everything_loaded_shows_no_token_and_is_not_left(how):
+    command = [sys.executable, "-c", LAUNCHED, how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
+        number, shown = launcher.stdout.readline(), launcher.stdout.readline()
+        try:
+            launcher.wait(60)
+        finally:
+            launcher.kill()
     assert "forkserver" in shown
     assert all(name in shown for name in LOADED)
     assert "secret" not in shown
+    wait_for_end(int(number))
+
+
+def test_a_node_whose_messages_get_no_processes_any_more_ends_and_says_so(settings, monkeypatch):
+    @contextmanager
+    def child_of(command, federation, hear):
+        code = None if "flower-supernode" in command[0] else -9
+        yield SimpleNamespace(poll=lambda: code)
+
+    monkeypatch.setattr(flower_worker, "child_of", child_of)
+    monkeypatch.setattr(Federation, "keys_of", lambda self, client: settings.states)
+    federation = Federation(settings.states, "localhost:1", ("b",))
+    with pytest.raises(RunError, match=r"ended \(code -9\), so the node was ended, too"):
+        flower_worker.run_client(federation, settings, 0)
 
 
 PARENT = """
@@ -154,11 +181,17 @@ with child_of(sleeping, Federation(Path(), "localhost:1", ()), print) as child:
 def test_a_node_does_not_outlive_its_worker_that_was_killed():
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
     with parent.stdout:
-        child = Path(f"/proc/{int(parent.stdout.readline())}")
-        assert child.exists()
+        child = int(parent.stdout.readline())
+        assert Path(f"/proc/{child}").exists()
         parent.kill()
         parent.wait()
+    wait_for_end(child)
+
+
+def wait_for_end(pid):
+    """Wait until a process is gone; one that nobody asked for its code counts as gone."""
     until = time.monotonic() + 20
-    while child.exists() and child.joinpath("stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    with suppress(OSError):
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < until
+            time.sleep(0.1)

@@ -176,7 +176,8 @@ def _follow(federation: Federation, number: str, out: Path, say: Callable[[str],
         reason = str(RunFolder.open(out).facts().get("error") or "")
     again = f"duotone flower submit --resume --folder {federation.folder} --out {out}"
     again = f" Go on with: {again}" if out.exists() else ""
-    raise TrainingError(f"The run failed: {reason or f'Flower says {state}'}.{again}")
+    reason = (reason or f"Flower says {state}").removesuffix(".")
+    raise TrainingError(f"The run failed: {reason}.{again}")
 
 
 _ENDS = ("finished", "failed", "interrupted")

@@ -95,7 +95,7 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
 
     Raises:
         DataError: The client's data cannot be read.
-        RunError: The server refused the node.
+        RunError: The server refused the node, or one of its programs ended.
     """
     _LOG.addHandler(logging.StreamHandler())
     _LOG.setLevel(logging.INFO)
@@ -122,7 +122,8 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             *("--node-config", settings.text(worker=place), "--isolation", "process", *together),
         ]
         launcher_command = [
-            *(sys.executable, "-m", "duotone.launcher", *together),
+            # Not as a module: every process would load a program's main module once more.
+            *(sys.executable, "-c", "from duotone.launcher import main; main()", *together),
             *("--runtime-api-address", f"127.0.0.1:{port}"),
             *("--root-certificates", str(keys / "ca.crt")),
         ]
@@ -131,7 +132,12 @@ def run_client(federation: Federation, settings: NodeSettings, port: int) -> int
             child_of(launcher_command, federation, hear) as launcher,
         ):
             worker.serve(listening, lambda: node.poll() is None and launcher.poll() is None)
-            code = node.poll() or launcher.poll() or 0
+            code = node.poll()
+    if code is None:
+        raise RunError(
+            f"What starts the processes for this node's messages ended (code {launcher.poll()}), "
+            "so the node was ended, too. Its states are on disk; start it again."
+        )
     if refused:
         raise RunError(
             f"The server refused this node: its key is not registered, or a node of "

@@ -27,7 +27,7 @@ from duotone.federation.engine import MemoryStates, before_first_round, federate
 from duotone.federation.jobs import TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
-from duotone.messenger import client_app, content_of, facts_and_arrays, record_of
+from duotone.messenger import arrays_of, client_app, content_of, facts_of, record_of
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network
@@ -49,7 +49,7 @@ class Tampered(OneMachineFlower):
 
         def app(message, context):
             reply = whole(message, context)
-            request, _ = facts_and_arrays("request", message.content)
+            request = facts_of("request", message.content)
             if request["client"] != client or '"type": "TrainJob"' not in request["job"]:
                 return reply
             return happens(self, reply, message)
@@ -107,7 +107,7 @@ def no_reply_at_all(backend, reply, message):
     return Message(Error(5, "Node Unavailable"), reply_to=message)
 
 
-def no_tensors(backend, reply, message):
+def cut_short(backend, reply, message):
     (whole,) = reply.content["tensors"].values()
     cut = whole.numpy()[:-1]
     reply.content["tensors"] = ArrayRecord({name: Array(cut) for name in reply.content["tensors"]})
@@ -122,7 +122,7 @@ FAULTS = {
     "in the name of 'c0'": lambda _, r, m: with_facts(r, m, client="c0"),
     "a state of round 77": lambda _, r, m: with_facts(r, m, kept=77),
     "cannot be read": lambda _, r, m: with_facts(r, m, answer='{"type": "Popen", "fields": {}}'),
-    "cannot be read: Error while deserializing": no_tensors,
+    "cannot be read: Error while deserializing": cut_short,
     "its reply is of another form": lambda _, r, m: with_facts(r, m, kept="many"),
     "such as that of an earlier round": answers_twice_the_same,
     "Node Unavailable": no_reply_at_all,
@@ -174,8 +174,8 @@ def test_no_tensor_of_a_local_part_is_in_any_message(name):
     def capture(app):
         def captured(message, context):
             reply = app(message, context)
-            for name, content in (("request", message.content), ("reply", reply.content)):
-                seen.extend(facts_and_arrays(name, content)[1].values())
+            for content in (message.content, reply.content):
+                seen.extend(arrays_of(content).values())
             return reply
 
         return captured
@@ -296,11 +296,7 @@ class Slow:
     def pull_messages(self, names):
         waiting = self.grid._waiting
         return self.grid.pull_messages(
-            [
-                n
-                for n in names
-                if facts_and_arrays("request", waiting[n].content)[0]["client"] != self.client
-            ]
+            [n for n in names if facts_of("request", waiting[n].content)["client"] != self.client]
         )
 
 
@@ -373,7 +369,7 @@ def test_a_far_client_that_was_refused_still_has_the_state_that_counts(tmp_path)
 
         def app(message, context):
             reply = whole(message, context)
-            request, _ = facts_and_arrays("request", message.content)
+            request = facts_of("request", message.content)
             if request["client"] == "c1" and '"round": 2' in request["job"]:
                 return with_update(not_a_number)(backend, reply, message)
             return reply

@@ -38,9 +38,10 @@ from duotone.messenger import (
     Answer,
     Arrays,
     Facts,
+    arrays_of,
     client_app,
     content_of,
-    facts_and_arrays,
+    facts_of,
     record_of,
 )
 from duotone.partition.partition import Population
@@ -282,7 +283,9 @@ def reply_of(content: RecordDict) -> Reply:
     Raises:
         ValueError: It is none.
     """
-    return read_reply(*facts_and_arrays("reply", content))
+    facts = facts_of("reply", content)
+    # A node of another version says so, and may send its arrays in another form.
+    return read_reply(facts, {} if facts.get("failure") else arrays_of(content))
 
 
 def trained_round(job: ClientJob) -> int | None:
