@@ -9,7 +9,7 @@ from duotone.errors import PartitionError
 from duotone.partition import Partition, build_partition
 from duotone.partition import partition as partition_module
 from duotone.partition.deal import Deal
-from duotone.partition.partition import SPLITS, Numbers, Population
+from duotone.partition.partition import SPLITS, Population
 
 ASKED = [
     ("iid", {"clients": 30, "newcomers": 3}, "e866e1afb8262f75"),
@@ -74,14 +74,6 @@ def test_as_many_are_held_back_as_python_rounds(validation):
         if validation > 0 and size > 1:
             held = min(max(1, round(validation * size)), size - 1)
         assert aside == held
-
-
-def test_numbered_clients_are_found_without_a_table():
-    numbers = Numbers(12)
-    assert [numbers[name] for name in ("0", "7", "11")] == [0, 7, 11]
-    assert list(numbers) == [str(i) for i in range(12)]
-    for name in ("12", "01", "-1", "", "a", "1.0", "²", "٣", "1" * 5000, 3, None):
-        assert name not in numbers
 
 
 def test_two_clients_of_one_name_are_refused():
