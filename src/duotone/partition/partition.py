@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from duotone.data.dataset import Array, Dataset
-from duotone.data.preparing import prepared
 from duotone.errors import PartitionError
 from duotone.partition.columns import Listed, Names, Numbered, Words, names_of
 from duotone.partition.deal import Deal
@@ -237,6 +236,8 @@ class Population:
         keeps_unlabelled: bool = False,
     ) -> None:
         if dataset.columns is not None:
+            from duotone.data.preparing import prepared
+
             dataset = prepared(dataset, [partition[member].train for member in partition.members])
         self.dataset = dataset
         self.partition = partition
