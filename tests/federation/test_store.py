@@ -312,14 +312,35 @@ def test_folders_of_older_formats_are_read_and_continued(store, tmp_path, format
 def test_a_torn_line_behind_the_committed_ones_is_nobodys(store, tmp_path):
     path = tmp_path / "clients-00001.journal"
     right = path.read_bytes()
-    path.write_bytes(right + b'["a",2,12')  # killed while it was written
+    path.write_bytes(right + b'[["a"],[2],[12')  # killed while it was written
     with reading(tmp_path) as last:
         assert last.get("a").local["head"][0, 0] == 1
     again = FolderStore(tmp_path)
     again.put(2, "c", state(3))
     again.commit(2, server(2), {})
-    assert path.read_bytes().startswith(right + b'["c",2,'), "the torn line was cut off"
+    assert path.read_bytes().startswith(right + b'[["c"],[2],['), "the torn line was cut off"
     assert FolderStore(tmp_path).get("c").local["head"][0, 0] == 3
+
+
+def test_a_journal_with_a_line_for_every_client_is_read_and_continued(store, tmp_path):
+    """As format 3 wrote it."""
+    store.put(2, "c", state(2))
+    store.commit(2, server(2), {})
+    path, manifest = tmp_path / "clients-00001.journal", tmp_path / "manifest.json"
+    kept = {"c": None} | dict(FolderStore(tmp_path).last.states)
+    single = b"".join(json.dumps([client, *kept[client]]).encode() + b"\n" for client in kept)
+    path.write_bytes(single)
+    facts = json.loads(manifest.read_text())
+    facts["bytes"], facts["journal"]["crc"] = len(single), zlib.crc32(single)
+    manifest.write_text(json.dumps({**facts, "format": 3}))
+    again = FolderStore(tmp_path)
+    assert again.last.states == kept
+    again.put(3, "a", state(7))
+    again.commit(3, server(3), {})
+    assert path.read_bytes().startswith(single + b'[["a"],[3],[')
+    found = FolderStore(tmp_path)
+    assert found.get("a").local["head"][0, 0] == 7
+    assert found.get("c").local["head"][0, 0] == 2
 
 
 def test_a_kill_between_the_journal_and_the_manifest_leaves_the_round_before(
@@ -350,7 +371,7 @@ def test_a_kill_between_the_journal_and_the_manifest_leaves_the_round_before(
         assert last.states.keys() == {"a", "b/ü"}, "nothing of the round that never was"
 
 
-@pytest.mark.parametrize("harm", ["cut", "edited", "missing", "no list", "no round"])
+@pytest.mark.parametrize("harm", ["cut", "edited", "missing", "no list", "no round", "no client"])
 def test_a_damaged_journal_is_a_clear_error_that_removes_nothing(store, tmp_path, harm):
     store.put(2, "c", state(2))
     store.commit(2, server(2), {})
@@ -363,7 +384,11 @@ def test_a_damaged_journal_is_a_clear_error_that_removes_nothing(store, tmp_path
     elif harm == "edited":
         path.write_bytes(content.replace(b'"a"', b'"x"'))
     else:  # by somebody who knows checksums
-        line = b'["c",2' if harm == "no list" else b'["c","2",5]\n'
+        line = {
+            "no list": b'[["c"],[2',
+            "no round": b'[["c"],["2"],[5]]\n',
+            "no client": b'[["a","c"],[2,2],[5]]\n',
+        }[harm]
         path.write_bytes(line)
         facts = json.loads(manifest.read_text())
         facts["bytes"], facts["journal"]["crc"] = len(line), zlib.crc32(line)
@@ -399,7 +424,7 @@ def test_a_commit_writes_no_more_when_more_clients_took_part_before(tmp_path):
         journal_size = (tmp_path / "clients-00001.journal").stat().st_size
         sizes.append((journal_size, (tmp_path / "manifest.json").stat().st_size))
     grown = [after[0] - before[0] for before, after in itertools.pairwise(sizes)]
-    assert max(grown) <= len('["40",40,4294967295]\n')
+    assert max(grown) <= len('[["40"],[40],[4294967295]]\n')
     assert max(manifest for _, manifest in sizes) < 500
 
 
@@ -415,7 +440,7 @@ def test_a_worn_journal_is_written_anew_and_says_the_same(rounds):
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory() as name,
     ):
-        patch.setattr(journal, "_SPARE_LINES", -5)
+        patch.setattr(journal, "_SPARE", -5)
         folder = Path(name)
         store, last, selected = FolderStore(folder), {}, None
         for round, (drawn, selects, reopens) in enumerate(rounds, 1):

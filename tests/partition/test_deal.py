@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from duotone.errors import PartitionError
 from duotone.partition import Partition, build_partition
 from duotone.partition import partition as partition_module
 from duotone.partition.deal import Deal
-from duotone.partition.partition import SPLITS, Numbers, Population
+from duotone.partition.partition import SPLITS, Population
+from duotone.partition.scheme import HeldOutSettings
+from duotone.partition.shares import deal_evenly, dealt_in_turn, nobody, numbered, shares_of
 
 ASKED = [
     ("iid", {"clients": 30, "newcomers": 3}, "e866e1afb8262f75"),
@@ -76,17 +80,39 @@ def test_as_many_are_held_back_as_python_rounds(validation):
         assert aside == held
 
 
-def test_numbered_clients_are_found_without_a_table():
-    numbers = Numbers(12)
-    assert [numbers[name] for name in ("0", "7", "11")] == [0, 7, 11]
-    assert list(numbers) == [str(i) for i in range(12)]
-    for name in ("12", "01", "-1", "", "a", "1.0", "²", "٣", "1" * 5000, 3, None):
-        assert name not in numbers
-
-
 def test_two_clients_of_one_name_are_refused():
     none = np.zeros(0, np.int64)
     ends = np.zeros(3, np.int64)
     deal = Deal(none, none, ends, ends, 0, 0.1, None, None)
     with pytest.raises(PartitionError, match="same name"):
         Partition.from_deal(["a", "a"], ["all"] * 2, ["member"] * 2, deal)
+
+
+@pytest.mark.parametrize(("train", "clients"), [(103, 10), (100, 10), (7, 9)])
+def test_rows_dealt_in_turn_are_those_of_an_owner_for_every_row(make_dataset, train, clients):
+    dataset = make_dataset(train=train, test=20)
+    who = numbered(HeldOutSettings(clients=clients, newcomers=2))
+    found = dealt_in_turn(dataset, who, np.random.default_rng(3))
+    owner, rng = nobody(dataset), np.random.default_rng(3)
+    for rows in (dataset.train_rows, dataset.test_rows):
+        deal_evenly(owner, rows, np.arange(clients), rng)
+    other = shares_of(dataset, owner, who)
+    for name in ("clients", "groups", "roles"):
+        assert getattr(found, name) == getattr(other, name)
+    for name in ("train", "test", "train_ends", "test_ends"):
+        assert np.array_equal(getattr(found, name), getattr(other, name)), name
+    assert set(np.diff(found.train_ends)) <= {train // clients, train // clients + 1}
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_form_that_travels_is_small_whatever_the_number_of_clients(make_dataset, named):
+    dataset = make_dataset(train=4000, test=400)
+    made = build_partition(dataset, "iid", {"clients": 400, "min_test": 1}, seed=1)
+    names = [f"client {number}" for number in range(400)] if named else made.clients
+    partition = Partition(names, made.groups, made.roles, made.rows, made.offsets)
+    population = Population(dataset, partition)
+    assert len(pickle.dumps(population.form())) < 500
+    there = Population.from_arrays(population.arrays(), population.form()).partition
+    assert there.clients == names
+    assert there.position(names[17]) == 17
+    assert there.fingerprint() == partition.fingerprint()

@@ -11,8 +11,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duotone.data.canonical import (
     dataset_from_mapping,
@@ -26,17 +27,17 @@ from duotone.data.canonical import (
 from duotone.data.composed import DIGITS4
 from duotone.data.dataset import Dataset
 from duotone.data.folders import read_folder
-from duotone.data.frames import SUFFIXES
-from duotone.data.hub import PREFIX, is_saved, load_named, load_saved
 from duotone.data.mapped import is_mapped_folder, read_mapped, save_mapped
-from duotone.data.objects import dataset_from_object
-from duotone.data.preparing import Preparation, prepared
 from duotone.data.readers import READERS, import_official
 from duotone.data.sources import ORIGINS
-from duotone.data.tables import read_table, table_settings
 from duotone.data.text import SHAKESPEARE, is_roles_file, read_roles, text_dataset
 from duotone.errors import ConfigError, DataError
 from duotone.registry import Registry, did_you_mean
+
+if TYPE_CHECKING:
+    from duotone.data.objects import dataset_from_object
+    from duotone.data.preparing import Preparation, prepared
+    from duotone.data.tables import table_settings
 
 __all__ = [
     "DATASETS",
@@ -54,6 +55,21 @@ __all__ = [
     "save_mapped",
     "table_settings",
 ]
+
+# These read tables with polars, whose 26 MB no worker process needs.
+_WHEN_ASKED = {
+    "Preparation": "preparing",
+    "dataset_from_object": "objects",
+    "prepared": "preparing",
+    "table_settings": "tables",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHEN_ASKED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHEN_ASKED[name]}"), name)
+
 
 DATASETS = Registry(
     "data set",
@@ -149,6 +165,11 @@ def load_dataset(name_or_path: str, *, table: Mapping[str, Any] | None = None) -
         ConfigError: Settings of the table are wrong, or this is no table.
         DataError: The samples are missing or damaged.
     """
+    from duotone.data.frames import SUFFIXES
+    from duotone.data.hub import PREFIX, is_saved, load_named, load_saved
+    from duotone.data.objects import dataset_from_object
+    from duotone.data.tables import read_table, table_settings
+
     settings = table_settings(table)
     if name_or_path.startswith(PREFIX):
         name = name_or_path.removeprefix(PREFIX)

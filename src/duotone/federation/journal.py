@@ -1,9 +1,10 @@
-"""The journal: which of a run's rounds each client's state is of, one line per new state.
+"""The journal: which of a run's rounds each client's state is of, one line per commit.
 
-A commit adds the lines of the clients that were drawn, so it costs the same however many ever took
-part. The manifest says how long the journal is: what stands behind that is of a round that was
-never committed, and nobody reads it. A round that was committed earlier is a shorter piece of the
-same file. When most lines are out of date the next commit begins a new journal.
+A line has three columns: clients, rounds and checksums. A commit adds a line of the clients that
+were drawn, so it costs the same however many ever took part; a resume reads whole columns. The
+manifest says how long the journal is: what stands behind that is of a round that was never
+committed, and nobody reads it. A round that was committed earlier is a shorter piece of the same
+file. When most entries are out of date the next commit begins a new journal.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -20,7 +23,7 @@ from urllib.parse import quote
 from duotone.errors import CheckpointError
 from duotone.files import read_regular
 
-_SPARE_LINES = 1_000  # out of date and not worth a new journal
+_SPARE = 1_000  # entries out of date and not worth a new journal
 STATES = ".safetensors"
 
 
@@ -55,20 +58,21 @@ def journal_file(round: int) -> str:
     return f"clients-{round:05d}.journal"
 
 
-def lines(states: Iterable[tuple[str, Kept]]) -> bytes:
-    """Return the lines of some clients' states.
+def line(states: Iterable[tuple[str, Kept]]) -> bytes:
+    """Return the line of some clients' states; nothing if there are none.
 
     Sorted, because workers finish in any order and equal rounds must give equal files.
     """
-    return b"".join(_line([client, *kept]).encode() + b"\n" for client, kept in sorted(states))
+    rows = [(client, *kept) for client, kept in sorted(states)]
+    return _line([*zip(*rows, strict=True)]).encode() + b"\n" if rows else b""
 
 
 _line = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def is_worn(lines: int, clients: int) -> bool:
-    """Say whether most lines of a journal are out of date."""
-    return lines > 2 * clients + _SPARE_LINES
+def is_worn(entries: int, clients: int) -> bool:
+    """Say whether most entries of a journal are out of date."""
+    return entries > 2 * clients + _SPARE
 
 
 def read_journal(path: Path, size: int, crc: int, ends: Iterable[int]) -> list[dict[str, Kept]]:
@@ -102,13 +106,16 @@ def read_journal(path: Path, size: int, crc: int, ends: Iterable[int]) -> list[d
 def _parsed(content: bytes) -> dict[str, Kept]:
     if not content:
         return {}
-    # One call for all lines: a line break inside of a name would be written as \n.
-    rows = json.loads(b"[" + content.rstrip(b"\n").replace(b"\n", b",") + b"]")
-    clients, rounds, crcs = zip(*rows, strict=True)
+    # One call for all lines: a line break inside of a name would be written as \\n.
+    found = json.loads(b"[" + content.rstrip(b"\n").replace(b"\n", b",") + b"]")
+    # In format 3 a line was a single client's.
+    pieces = ([[value] for value in row] if isinstance(row[0], str) else row for row in found)
+    clients, rounds, crcs = ([*chain.from_iterable(column)] for column in zip(*pieces, strict=True))
     kinds = [{*map(type, column)} for column in (clients, rounds, crcs)]
     if kinds[0] != {str} or kinds[1] != {int} or not kinds[2] <= {int, type(None)}:
-        raise ValueError("a line does not name a client, a round and a checksum")
-    return dict(zip(clients, map(Kept, rounds, crcs), strict=True))
+        raise ValueError("a line does not name clients, rounds and checksums")
+    states = map(partial(tuple.__new__, Kept), zip(rounds, crcs, strict=True))
+    return dict(zip(clients, states, strict=True))
 
 
 def state_names(folder: Path) -> Iterator[str]:

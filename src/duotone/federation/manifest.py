@@ -19,7 +19,8 @@ from duotone.errors import CheckpointError
 from duotone.federation.journal import STATES, Kept, read_journal, state_file, state_names
 from duotone.files import read_json_file, refuse_links
 
-FORMAT = 3
+FORMAT = 4
+_SINGLE = 3  # its journal had a line per client
 _LISTING = (1, 2)  # these named every client's file in the manifest; the first selected no round
 _SERVER_FILE = re.compile(rf"server-\d{{5,}}{STATES}")
 _CLIENT_FILE = re.compile(rf"clients/[^/\\\0]+-(\d{{5,}}){STATES}")
@@ -54,7 +55,7 @@ class Journal:
 
     Attributes:
         file: Its name; empty if no client has a state.
-        lines: How many it has.
+        lines: How many states it names.
         crc: Its checksum.
     """
 
@@ -132,7 +133,7 @@ def read_manifest(folder: Path) -> Manifest:
         version = content.pop("format")
         if version in _LISTING:
             return _from_listing(path, content)
-        if version != FORMAT:
+        if version not in (_SINGLE, FORMAT):
             raise CheckpointError(
                 f"{path} was written by another version of duotone; open it with that version."
             )

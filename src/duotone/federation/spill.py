@@ -21,7 +21,7 @@ from torch import Tensor
 from duotone.files import disk_errors
 from duotone.types import ClientUpdate, Params
 
-MOST_BYTES = 256_000_000
+MOST_BYTES = 64_000_000
 """How much of a round's updates is held in memory."""
 
 

@@ -6,7 +6,7 @@ before intact, and what was written for the unfinished one is cleared away by th
 
     checkpoints/
       manifest.json                      the last committed round, how much of the journal is its
-      clients-00001.journal              which state of each client counts: a line for every new one
+      clients-00001.journal              which state of each client counts: a line for every commit
       server-00012.safetensors           the server's state
       clients/7-00011.safetensors        client 7 was last drawn in round 11
 
@@ -40,7 +40,7 @@ from duotone.federation.journal import (
     file_stem,
     is_worn,
     journal_file,
-    lines,
+    line,
     state_file,
     state_names,
 )
@@ -238,14 +238,15 @@ class FolderStore:
             is_new = bool(self._staged or self._states)
         if is_new:
             kept = {} if selected is None or selects else self._selected()
-            first, now = lines(kept.items()), {**self._states, **self._staged}
-            content = first + lines(changed(kept, now))
+            new = [*changed(kept, {**self._states, **self._staged})]
+            first = line(kept.items())
+            content = first + line(new)
             write_durably(self.folder / name, content)
-            journal = Journal(name, content.count(b"\n"), zlib.crc32(content))
+            journal = Journal(name, len(kept) + len(new), zlib.crc32(content))
             last = replace(last, bytes=len(content))
             selected = selected and replace(selected, bytes=len(first))
         else:
-            content, size = lines(self._staged.items()), before.last.bytes
+            content, size = line(self._staged.items()), before.last.bytes
             if content:
                 append_durably(self.folder / journal.file, content, size)
             grown = journal.lines + len(self._staged)

@@ -119,8 +119,7 @@ def chosen_of_all(partition: Partition, limit: int) -> str:
 
 def _tested(partition: Partition, role: Role) -> NDArray[np.int64]:
     """Return the positions of the clients of a role that have test samples."""
-    is_role = np.fromiter((own == role for own in partition.roles), bool, len(partition))
-    return np.flatnonzero(is_role & (np.diff(partition.offsets["test"]) > 0))
+    return np.flatnonzero(partition.roles.is_word(role) & (np.diff(partition.offsets["test"]) > 0))
 
 
 def evaluate(

@@ -101,10 +101,10 @@ def build_population(
             f"style = {style_set!r} gives each client its own look, but clients of this "
             f"{scheme!r} partition hold the same samples; use style = none."
         )
-    turns = {role: cycle(styles_of_role(style_set, role)) for role in set(partition.roles)}
+    turns = {role: cycle(styles_of_role(style_set, role)) for role in partition.roles.distinct()}
     styles = [next(turns[role]) for role in partition.roles]
     groups = styles
-    if len(set(partition.groups)) > 1:
+    if len(partition.groups.distinct()) > 1:
         groups = [f"{group}+{style}" for group, style in zip(partition.groups, styles, strict=True)]
     grouped = Partition(
         partition.clients, groups, partition.roles, partition.rows, partition.offsets
@@ -209,7 +209,7 @@ def _shortage(
 def _classes_of_members(dataset: Dataset, shares: Shares) -> tuple[Rows, Rows]:
     """Return how many training samples of each class the members hold, and how many they need."""
     labels = dataset.y[shares.train]
-    is_member = np.repeat(np.array(shares.roles) == "member", np.diff(shares.train_ends))
+    is_member = np.repeat(shares.roles.is_word("member"), np.diff(shares.train_ends))
     members, everybody = (
         np.bincount(each, minlength=dataset.classes) for each in (labels[is_member], labels)
     )
@@ -219,8 +219,12 @@ def _classes_of_members(dataset: Dataset, shares: Shares) -> tuple[Rows, Rows]:
 
 def _check_once(maker: Scheme[Any], shares: Shares) -> None:
     """Check that no row was given away twice."""
-    times = np.bincount(np.concatenate([shares.train, shares.test]))
-    if (times > 1).any():
+    held = (shares.train, shares.test)
+    is_given = np.zeros(max(int(rows.max(initial=-1)) for rows in held) + 1, bool)
+    for rows in held:
+        is_given[rows] = True
+    if np.count_nonzero(is_given) < sum(map(len, held)):
+        times = np.bincount(np.concatenate(held))
         raise PartitionError(
             f"The partition {maker.name!r} gives row {times.argmax()} away {times.max()} "
             "times; every sample must have one owner."

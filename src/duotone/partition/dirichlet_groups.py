@@ -10,16 +10,18 @@ from pydantic import Field, model_validator
 
 from duotone.data.dataset import Dataset
 from duotone.errors import PartitionError
+from duotone.partition.columns import Numbered, Words
 from duotone.partition.partition import Rows
 from duotone.partition.scheme import MOST, CountedSettings, Scheme, Share
 from duotone.partition.shares import (
-    Who,
+    Everybody,
     deal_classes,
     require_classes,
     require_rows,
     shares_of,
     split_classes,
 )
+from duotone.types import ROLES
 
 
 class GroupSettings(CountedSettings):
@@ -82,11 +84,12 @@ class Groups(Scheme[GroupSettings]):
         group_of_row = deal_classes(dataset, proportions, rng)
         owner = _deal_within(dataset, group_of_row, clients, rng)
         members = config.groups - config.newcomer_groups
-        who = [
-            Who(str(client), f"g{group}", "member" if group < members else "newcomer")
-            for group, clients_of_group in enumerate(clients)
-            for client in clients_of_group
-        ]
+        group_of = np.repeat(np.arange(config.groups), [len(group) for group in clients])
+        who = Everybody(
+            Numbered(config.clients),
+            Words(group_of, [f"g{group}" for group in range(config.groups)]),
+            Words((group_of >= members).astype(np.int64), ROLES),
+        )
         return shares_of(dataset, owner, who)
 
 

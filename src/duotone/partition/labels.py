@@ -15,7 +15,7 @@ from duotone.partition.scheme import MOST, HeldOutSettings, Scheme, Share
 from duotone.partition.shares import (
     count_members,
     deal_classes,
-    deal_evenly,
+    dealt_in_turn,
     nobody,
     numbered,
     require_classes,
@@ -37,10 +37,7 @@ class Iid(Scheme[HeldOutSettings]):
         """Give each client the same number of random rows."""
         who = numbered(config)
         require_rows(dataset, config)
-        owner = nobody(dataset)
-        for rows in (dataset.train_rows, dataset.test_rows):
-            deal_evenly(owner, rows, np.arange(config.clients), rng)
-        return shares_of(dataset, owner, who)
+        return dealt_in_turn(dataset, who, rng)
 
 
 class DirichletSettings(HeldOutSettings):

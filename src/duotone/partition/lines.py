@@ -96,7 +96,7 @@ def examples_of(dataset: Dataset, partition: Partition) -> list[Example]:
 
 
 def _is_grouped(partition: Partition) -> bool:
-    return len(set(partition.groups)) > 1
+    return len(partition.groups.distinct()) > 1
 
 
 def _teams(partition: Partition) -> list[list[int]]:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ import torch
 from torch import Tensor
 
 from duotone.data.dataset import Array, Dataset
-from duotone.data.preparing import prepared
 from duotone.errors import PartitionError
+from duotone.partition.columns import Listed, Names, Numbered, Words, names_of
 from duotone.partition.deal import Deal
 from duotone.partition.deal import Rows as Rows
 from duotone.types import NO_LABEL, ClientData, DataInfo, Role, Split
@@ -63,9 +64,9 @@ class Partition(Mapping[str, Holding]):
         rows: Mapping[Split, Rows] | Deal,
         offsets: Mapping[Split, Rows],
     ) -> None:
-        self.clients = tuple(clients)
-        self.groups = tuple(groups)
-        self.roles = tuple(roles)
+        self.clients = names_of(clients)
+        self.groups = Words.of(groups)
+        self.roles = Words.of(roles)
         self.offsets = dict(offsets)
         self.deal = rows if isinstance(rows, Deal) else None
         if not isinstance(rows, Deal):
@@ -77,27 +78,19 @@ class Partition(Mapping[str, Holding]):
         assert self.deal is not None
         return self.deal.shuffled(self.clients)
 
-    @cached_property
-    def _positions(self) -> Mapping[str, int]:
-        number = len(self.clients)
-        if all(map(str.__eq__, self.clients, map(str, range(number)))):
-            return Numbers(number)
-        return {client: position for position, client in enumerate(self.clients)}
-
     @classmethod
     def from_deal(
         cls, clients: Sequence[str], groups: Sequence[str], roles: Sequence[Role], deal: Deal
     ) -> Partition:
         """Return the partition that follows from what was dealt out."""
-        _check_names(clients)
-        rows = deal.shuffled(clients) if len(clients) <= AT_ONCE else deal
-        return cls(clients, groups, roles, rows, deal.offsets())
+        names = _distinct(clients)
+        rows = deal.shuffled(names) if len(names) <= AT_ONCE else deal
+        return cls(names, groups, roles, rows, deal.offsets())
 
     @classmethod
     def from_holdings(cls, holdings: Sequence[Holding]) -> Partition:
         """Pack holdings into a partition."""
-        names = [holding.client for holding in holdings]
-        _check_names(names)
+        names = _distinct([holding.client for holding in holdings])
         rows: dict[Split, Rows] = {}
         offsets: dict[Split, Rows] = {}
         for split in SPLITS:
@@ -108,7 +101,7 @@ class Partition(Mapping[str, Holding]):
         return cls(names, groups, [holding.role for holding in holdings], rows, offsets)
 
     def __getitem__(self, client: str) -> Holding:
-        position = self._positions[client]
+        position = self.clients.position(client)
         if self.deal is None:
             rows = {split: self._slice(split, position) for split in SPLITS}
         else:
@@ -122,25 +115,25 @@ class Partition(Mapping[str, Holding]):
         return len(self.clients)
 
     def __contains__(self, client: object) -> bool:
-        return client in self._positions
+        return client in self.clients
 
     def _slice(self, split: Split, position: int) -> Rows:
         offsets = self.offsets[split]
         return self.rows[split][offsets[position] : offsets[position + 1]]
 
     @cached_property
-    def members(self) -> tuple[str, ...]:
+    def members(self) -> Names:
         """The clients that train."""
         return self.of_role("member")
 
     @cached_property
-    def newcomers(self) -> tuple[str, ...]:
+    def newcomers(self) -> Names:
         """The clients never seen in training."""
         return self.of_role("newcomer")
 
-    def of_role(self, role: Role) -> tuple[str, ...]:
+    def of_role(self, role: Role) -> Names:
         """Return the clients of one role, in order."""
-        return tuple(c for c, own in zip(self.clients, self.roles, strict=True) if own == role)
+        return self.clients.chosen(np.flatnonzero(self.roles.is_word(role)))
 
     def headcount(self) -> str:
         """Return how many clients there are in words: "4 members, 1 newcomer"."""
@@ -149,16 +142,58 @@ class Partition(Mapping[str, Holding]):
 
     def position(self, client: str) -> int:
         """Return which of the clients one is."""
-        return self._positions[client]
+        return self.clients.position(client)
 
     def size(self, client: str, split: Split = "train") -> int:
         """Return how many samples of a split a client holds."""
-        position = self._positions[client]
+        position = self.clients.position(client)
         return int(self.offsets[split][position + 1] - self.offsets[split][position])
+
+    def arrays(self) -> dict[str, Array]:
+        """Return everything large, by name, see :meth:`Population.arrays`."""
+        found = {"groups": self.groups.codes, "roles": self.roles.codes}
+        if isinstance(self.clients, Listed):
+            found |= {"names": self.clients.text, "names.ends": self.clients.ends}
+        for split in SPLITS:
+            found[f"offsets.{split}"] = self.offsets[split]
+            if self.deal is None:
+                found[f"rows.{split}"] = self.rows[split]
+        if self.deal is not None:
+            found |= {f"deal.{name}": getattr(self.deal, name) for name in _DEALT}
+        return found
+
+    def form(self) -> dict[str, Any]:
+        """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""
+        deal = self.deal
+        return {
+            "groups": self.groups.words,
+            "roles": self.roles.words,
+            "deal": None if deal is None else {name: getattr(deal, name) for name in _DEALING},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], form: Mapping[str, Any]) -> Partition:
+        """Rebuild a partition around arrays that may live in shared memory."""
+        rows: dict[Split, Rows] | Deal
+        if form["deal"] is None:
+            rows = {split: arrays[f"rows.{split}"] for split in SPLITS}
+        else:
+            train, test, *ends = (arrays[f"deal.{name}"] for name in _DEALT)
+            rows = Deal(train, test, ends[0], ends[1], **form["deal"])
+        names: Names = Numbered(len(arrays["roles"]))
+        if "names" in arrays:
+            names = Listed(arrays["names"], arrays["names.ends"])
+        groups, roles = (Words(arrays[name], form[name]) for name in ("groups", "roles"))
+        return cls(names, groups, roles, rows, {s: arrays[f"offsets.{s}"] for s in SPLITS})
 
     def fingerprint(self) -> str:
         """Return a short hash: equal partitions, equal fingerprint."""
-        digest = hashlib.sha256("\x1f".join(self.clients + self.groups + self.roles).encode())
+        digest = hashlib.sha256()
+        texts = chain(self.clients, self.groups, self.roles)
+        first = next(texts, "")
+        digest.update(first.encode())
+        while some := [*islice(texts, 100_000)]:  # not all texts at once
+            digest.update("".join("\x1f" + text for text in some).encode())
         if self.deal is not None:  # what follows from it would take too long to make
             for value in astuple(self.deal):
                 digest.update(
@@ -171,33 +206,11 @@ class Partition(Mapping[str, Holding]):
         return digest.hexdigest()[:16]
 
 
-def _check_names(names: Sequence[str]) -> None:
-    if len(set(names)) != len(names):
+def _distinct(clients: Sequence[str]) -> Names:
+    names = names_of(clients)
+    if isinstance(names, Listed) and names.has_twins():
         raise PartitionError("Two clients of the partition have the same name.")
-
-
-class Numbers(Mapping[str, int]):
-    """The positions of clients called "0", "1", …: nothing has to be remembered of them.
-
-    Args:
-        number: How many there are.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __getitem__(self, client: str) -> int:
-        if isinstance(client, str) and client.isdecimal() and len(client) < 20:
-            position = int(client)
-            if position < self._number and str(position) == client:
-                return position
-        raise KeyError(client)
-
-    def __iter__(self) -> Iterator[str]:
-        return map(str, range(self._number))
-
-    def __len__(self) -> int:
-        return self._number
+    return names
 
 
 class Population:
@@ -223,6 +236,8 @@ class Population:
         keeps_unlabelled: bool = False,
     ) -> None:
         if dataset.columns is not None:
+            from duotone.data.preparing import prepared
+
             dataset = prepared(dataset, [partition[member].train for member in partition.members])
         self.dataset = dataset
         self.partition = partition
@@ -259,15 +274,7 @@ class Population:
 
     def arrays(self) -> dict[str, Array]:
         """Return everything large, by name, for sharing with other processes."""
-        arrays: dict[str, Array] = {"x": self.dataset.x, "y": self.dataset.y}
-        deal = self.partition.deal
-        for split in SPLITS:
-            arrays[f"offsets.{split}"] = self.partition.offsets[split]
-            if deal is None:
-                arrays[f"rows.{split}"] = self.partition.rows[split]
-        if deal is not None:
-            arrays |= {f"deal.{name}": getattr(deal, name) for name in _DEALT}
-        return arrays
+        return {"x": self.dataset.x, "y": self.dataset.y, **self.partition.arrays()}
 
     def adopt(self, arrays: Mapping[str, Array]) -> None:
         """Use equal arrays that live elsewhere from now on, so that the samples exist once."""
@@ -277,15 +284,11 @@ class Population:
 
     def form(self) -> dict[str, Any]:
         """Return everything small that :meth:`from_arrays` needs beside :meth:`arrays`."""
-        deal = self.partition.deal
         return {
             "name": self.dataset.name,
             "classes": self.dataset.classes,
             "alphabet": self.dataset.alphabet,
-            "clients": self.partition.clients,
-            "groups": self.partition.groups,
-            "roles": self.partition.roles,
-            "deal": None if deal is None else {name: getattr(deal, name) for name in _DEALING},
+            "partition": self.partition.form(),
             "labelled": self.labelled,
             "keeps_unlabelled": self.keeps_unlabelled,
         }
@@ -296,14 +299,6 @@ class Population:
 
         Only what training and evaluation need is there: factors stay with the original.
         """
-        rows: dict[Split, Rows] | Deal
-        if form["deal"] is None:
-            rows = {split: arrays[f"rows.{split}"] for split in SPLITS}
-        else:
-            train, test, *ends = (arrays[f"deal.{name}"] for name in _DEALT)
-            rows = Deal(train, test, ends[0], ends[1], **form["deal"])
-        offsets = {split: arrays[f"offsets.{split}"] for split in SPLITS}
-        partition = Partition(form["clients"], form["groups"], form["roles"], rows, offsets)
         dataset = Dataset(
             name=form["name"],
             x=arrays["x"],
@@ -314,7 +309,7 @@ class Population:
         )
         return cls(
             dataset,
-            partition,
+            Partition.from_arrays(arrays, form["partition"]),
             labelled=form["labelled"],
             keeps_unlabelled=form["keeps_unlabelled"],
         )

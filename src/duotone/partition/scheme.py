@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from duotone.config import Settings
 from duotone.data.dataset import Dataset
+from duotone.partition.columns import Names, Words, names_of
 from duotone.partition.partition import Rows
 from duotone.registry import Registry
 from duotone.types import Role
@@ -61,9 +62,9 @@ class Shares(Sequence[Share]):
         test_ends: Likewise.
     """
 
-    clients: Sequence[str]
-    groups: Sequence[str]
-    roles: Sequence[Role]
+    clients: Names
+    groups: Words[str]
+    roles: Words[Role]
     train: Rows
     test: Rows
     train_ends: Rows
@@ -76,9 +77,9 @@ class Shares(Sequence[Share]):
             return shares
         nothing = np.zeros(0, np.int64)
         return cls(
-            [share.client for share in shares],
-            [share.group for share in shares],
-            [share.role for share in shares],
+            names_of([share.client for share in shares]),
+            Words.of([share.group for share in shares]),
+            Words.of([share.role for share in shares]),
             np.concatenate([nothing, *(share.train for share in shares)]),
             np.concatenate([nothing, *(share.test for share in shares)]),
             np.cumsum([0, *(len(share.train) for share in shares)]),

@@ -243,9 +243,9 @@ class _Execution:
         if is_last:  # many more questions follow then
             serving = replace(serving, shelf=shelf)
         if plan.config.personalise != "none":
-            members = plan.population.partition.members
+            partition = plan.population.partition
+            members: Sequence[str] = partition.members
             if len(members) > MANY_CLIENTS:
-                partition = plan.population.partition
                 members = tuple(c for c in self.clients if partition[c].role == "member")
             self.elected = vote(serving, plan.ways, plan.population, self.store, backend, members)
             serving = replace(serving, chosen=self.elected.chosen)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -244,3 +246,11 @@ def test_ctrl_c_while_workers_import_reaches_the_parent_alone(population):
     finally:
         signal.signal(signal.SIGINT, before)
     assert asked == ["stop"]
+
+
+def test_a_worker_loads_no_library_that_only_reads_tables_or_draws():
+    """Each takes 10 to 30 MB, in every worker."""
+    heavy = {"polars", "plotly", "scipy", "sklearn", "matplotlib", "PIL"}
+    code = f"import sys, duotone.federation.backends.worker; print({heavy} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
