@@ -18,7 +18,7 @@ from duotone.federation.method import Method
 from duotone.federation.optimizers import Adam
 from duotone.measures.agreement import Scale
 from duotone.networks.classifiers import mlp_bn
-from duotone.networks.thesis import ThesisCNN
+from duotone.networks.thesis import thesis_cnn_bn
 from duotone.partition.partition import Population, Rows, network_inputs
 from duotone.types import DataInfo, Params
 
@@ -152,24 +152,9 @@ def with_learnt(shape: tuple[int, ...], outputs: int, learnt: Params) -> nn.Modu
     return network.eval()
 
 
-class JudgingCNN(ThesisCNN):
-    """The thesis' CNN with pooling before BatchNorm: reads as well, and a step costs less."""
-
-    def __init__(self, data: DataInfo) -> None:
-        super().__init__(data, batch_norm=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return one score per class."""
-        x = self.relu(self.norm1(self.pool(self.conv1(x * 2 - 1))))
-        x = self.relu(self.norm2(self.pool(self.conv2(x))))
-        x = self.relu(self.norm3(self.fc1(x.flatten(1))))
-        scores: Tensor = self.head(self.relu(self.norm4(self.fc2(x))))
-        return scores
-
-
 def judging_network(shape: tuple[int, ...], outputs: int) -> nn.Module:
     """Build a small network that reads samples of some shape."""
     form = DataInfo(shape, "classes", outputs)
-    network = JudgingCNN(form) if form.is_image and min(shape[1:]) >= 4 else mlp_bn(form)
+    network = (thesis_cnn_bn if form.is_image and min(shape[1:]) >= 4 else mlp_bn)(form)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
