@@ -119,11 +119,7 @@ class RunConfig(Settings):
 
     @property
     def rounds_between(self) -> int:
-        """Rounds between two evaluations: a shortened run is evaluated as often as a whole one.
-
-        >>> RunConfig(rounds=200, evaluate_every=20, scale=0.1).rounds_between
-        2
-        """
+        """Rounds between two evaluations: a shortened run is evaluated as often as a whole one."""
         return max(1, round(self.evaluate_every * self.scale))
 
 

@@ -14,6 +14,7 @@ from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, Restyles
 from duotone.federation.serving import Serving
 from duotone.federation.settings import MethodSettings
+from duotone.measures.attackers import attackers_by_name, attackers_pieces
 from duotone.measures.exposure import exposure
 from duotone.measures.judges import train_judges
 from duotone.measures.restyling import _by_label, restyle_scores
@@ -149,7 +150,13 @@ def stylists_of(kind):
 @cache
 def result(kind):
     method, stylists = stylists_of(kind)
-    return restyle_scores(method, judges(), stylists, population(), seed=0)
+    return scored(method, stylists)
+
+
+def scored(method, stylists):
+    learnt = [piece(method, population()) for piece in attackers_pieces(stylists, 0)]
+    by_name = attackers_by_name(learnt)
+    return restyle_scores(method, judges(), stylists, population(), seed=0, learnt=by_name)
 
 
 def values(kind):
@@ -223,7 +230,7 @@ def test_what_swaps_tell_is_not_told_again():
 
 def test_scores_follow_the_seed_alone():
     method, stylists = stylists_of(Honest)
-    again = restyle_scores(method, judges(), stylists, population(), seed=0)
+    again = scored(method, stylists)
     assert again.scores == result(Honest).scores
 
 

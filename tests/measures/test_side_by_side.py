@@ -107,6 +107,20 @@ def test_what_is_prepared_together_is_made_once(trained, monkeypatch):
     assert scene.once(judges_of_newcomers) is scene.once(judges_of_made) is scene.once(judges)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_another_thing_is_made_of_is_not_made_again(trained, order):
+    method, population = trained
+    info = RoundInfo(seed=0, round=1, rounds=1, data=population.info)
+    scene = make_scene(method, population, Serving(method.start(info), info, "zero-shot"))
+    done = []
+    base = InPieces(lambda scene: Course([lambda method, population: done.append(1)], len))
+    above = InPieces(lambda scene: Course((), lambda _: scene.once(base), (base,)))
+    things = (base, above)
+    scene.prepare([things[place] for place in order])
+    assert done == [1]
+    assert scene.once(above) == 1
+
+
 def test_things_of_several_pieces_get_their_own(trained):
     method, population = trained
     info = RoundInfo(seed=0, round=1, rounds=1, data=population.info)

@@ -80,8 +80,8 @@ def measured(
     n = len(gained)
     if n == 0:
         return None
-    times = rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES)
-    values = (times @ gained) / (times @ possible)
+    drawn = rng.integers(0, n, (_RESAMPLES, n))
+    values = gained[drawn].sum(axis=1) / possible[drawn].sum(axis=1)
     low, high = np.quantile(values, [0.025, 0.975])
     value = float(gained.sum() / possible.sum())
     unit = agreements[0].unit

@@ -7,6 +7,7 @@ it is told. What labels alone tell is a guess that needs no network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from duotone.federation.backends.serial import one_thread
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes
 from duotone.measures.lessons import learnt_by, taught, with_learnt
+from duotone.measures.side_by_side import Piece
 from duotone.measures.stylists import Stylist, drawn_as
 from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
@@ -121,6 +123,18 @@ def knowing_the_method(
 ) -> Params:
     """Train an attacker who knows re-styled samples; a piece of work."""
     return learnt_by(attacker_by_restyled(method, stylists, stylists, population.info, seed))
+
+
+def attackers_pieces(stylists: Sequence[Stylist], seed: int) -> list[Piece]:
+    """Return the work of training both attackers; the informed one learns longer."""
+    names = [stylist.client for stylist in stylists]
+    return [partial(knowing_the_method, stylists, seed), partial(knowing_originals, names, seed)]
+
+
+def attackers_by_name(learnt: Sequence[Params]) -> dict[str, Params]:
+    """Return what each attacker has learnt, given what the pieces gave."""
+    informed, plain = learnt
+    return {"attacker": plain, "attacker_informed": informed}
 
 
 def drawn_and_named(

@@ -22,7 +22,7 @@ from duotone.federation.serving import Serving
 from duotone.measures.agreement import FloatArray
 from duotone.measures.codes import EncodeJob
 from duotone.measures.judges import Judges
-from duotone.measures.judging import judges
+from duotone.measures.judging import judges_of_made
 from duotone.measures.measure import Scene
 from duotone.networks.reading import BATCH
 from duotone.partition.partition import Partition, Population
@@ -110,7 +110,7 @@ def encode_holders(scene: Scene, chosen: Sequence[str], known: Judges) -> list[H
 
 def holders(scene: Scene) -> list[Holder]:
     """Return some members and newcomers of a scene, with their models and codes."""
-    known = scene.once(judges)
+    known = scene.once(judges_of_made)
     chosen = choose_holders(scene.population.partition, known.style_of, scene.seed)
     return encode_holders(scene, chosen, known)
 

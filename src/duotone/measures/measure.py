@@ -129,12 +129,24 @@ class Scene:
             if make not in self._made and make not in courses:
                 courses[make] = make.course(self)
                 waiting += courses[make].after
-        pieces = [piece for course in courses.values() for piece in course.pieces]
-        given = iter(side_by_side(self.backend, self.method, self.population, pieces))
-        done = [[next(given) for _ in course.pieces] for course in courses.values()]
-        # What others are made of was added behind them.
-        for (make, course), own in reversed(list(zip(courses.items(), done, strict=True))):
-            self._made[make] = course.whole(own)
+        # Every course's longest piece before anybody's second one, so that none is begun last.
+        places = [(turn, make) for make in courses for turn in range(len(courses[make].pieces))]
+        order = sorted(places, key=lambda place: place[0])
+        pieces = [courses[make].pieces[turn] for turn, make in order]
+        given = side_by_side(self.backend, self.method, self.population, pieces)
+        done: dict[InPieces[Any], list[Any]] = {make: [] for make in courses}
+        for (_, make), value in zip(order, given, strict=True):
+            done[make].append(value)
+
+        def finish(make: InPieces[Any]) -> None:
+            """Put a thing together, after what it is made of."""
+            if make not in self._made:
+                for other in courses[make].after:
+                    finish(other)
+                self._made[make] = courses[make].whole(done[make])
+
+        for make in courses:
+            finish(make)
 
     def last(self, role: Role, metric: str | None = None) -> list[Row]:
         """Return what clients of a role reached in the last round, by default by the headline."""

@@ -30,17 +30,17 @@ from duotone.measures.attackers import (
     SHOWN,
     Numbers,
     RestyledTo,
+    attackers_by_name,
+    attackers_pieces,
     drawn_and_named,
     guessed_source,
-    knowing_originals,
-    knowing_the_method,
     named_source,
 )
 from duotone.measures.decoding import choose_holders
 from duotone.measures.judges import Judges
 from duotone.measures.judging import judges_of_made, judges_of_newcomers, untrained_of_made
 from duotone.measures.lessons import with_learnt
-from duotone.measures.measure import Findings, Measure, Record, Scene
+from duotone.measures.measure import Course, Findings, InPieces, Measure, Record, Scene
 from duotone.measures.metrics import Direction
 from duotone.measures.panels import (
     Block,
@@ -53,11 +53,11 @@ from duotone.measures.panels import (
 )
 from duotone.measures.score import Key, Score
 from duotone.measures.sheets import restyle_sheet
-from duotone.measures.side_by_side import Piece, side_by_side
+from duotone.measures.side_by_side import side_by_side
 from duotone.measures.stylists import Stylist, find_stylists, originals_of, restyles
 from duotone.partition.partition import Population
 from duotone.seeding import stream
-from duotone.types import ROLES
+from duotone.types import ROLES, Params
 
 _WORDS = {
     "label_kept": "label kept",
@@ -98,6 +98,7 @@ def restyle_scores(
     population: Population,
     seed: int,
     *,
+    learnt: Mapping[str, Params],
     for_newcomers: Judges | None = None,
     backend: Backend | None = None,
 ) -> RestyleResult:
@@ -118,18 +119,12 @@ def restyle_scores(
         stylists: At least two clients.
         population: Every client's samples.
         seed: Of every random draw.
+        learnt: What the attackers have learnt, by name.
         for_newcomers: What reads samples where a newcomer is concerned, if not the same judges.
-        backend: Whose workers train the attackers and draw; by default nobody's.
+        backend: Whose workers draw; by default nobody's.
     """
     where = Serial(method, population) if backend is None else backend
     names = [stylist.client for stylist in stylists]
-    # The informed one learns longer.
-    pieces: list[Piece] = [
-        partial(knowing_the_method, stylists, seed),
-        partial(knowing_originals, names, seed),
-    ]
-    informed, plain = side_by_side(where, method, population, pieces)
-    learnt = {"attacker": plain, "attacker_informed": informed}
     newcomers = {stylist.client for stylist in stylists if stylist.role == "newcomer"}
 
     def reader(is_new: bool) -> Judges:
@@ -142,7 +137,7 @@ def restyle_scores(
         [partial(drawn_and_named, stylists, number, learnt, seed) for number in range(len(names))],
     )
     found = _judged(stylists, population, drawn, reader)
-    attacker = with_learnt(population.info.shape, len(names), plain)
+    attacker = with_learnt(population.info.shape, len(names), learnt["attacker"])
     originals = {
         source.client: _agreed(named_source(attacker, originals_of(source, population, "test")), i)
         for i, source in enumerate(stylists)
@@ -263,30 +258,45 @@ def _row(pair: Pair, agreed: Agreements) -> RestyledPair:
     return cast(RestyledPair, {"source": pair[0], "target": pair[1], **shares})
 
 
+@InPieces
+def attackers(scene: Scene) -> Course[tuple[list[Stylist], dict[str, Params]]]:
+    """Return clients that re-style, and what attackers learnt of them."""
+    chosen = scene.once(_chosen)
+    shown = max(1, SHOWN // len(chosen) ** 2)
+    stylists = find_stylists(scene, chosen, shown=shown)
+    pieces = attackers_pieces(stylists, scene.seed)
+    return Course(pieces, lambda learnt: (stylists, attackers_by_name(learnt)))
+
+
+def _chosen(scene: Scene) -> list[str]:
+    style_of = scene.once(untrained_of_made).style_of
+    return choose_holders(scene.population.partition, style_of, scene.seed)
+
+
 class Restyling(Measure):
     """Members' samples in each other's style, read by judges and attackers."""
 
     name = "restyling"
     file = "restyle"
-    ahead = (judges_of_made, judges_of_newcomers)
+    ahead = (attackers, judges_of_made, judges_of_newcomers)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the method re-styles, there are two clients, and codes are kept."""
         if not restyles(scene.method) or not (scene.config.latents and scene.clients):
             return False
-        return len(self._chosen(scene)) > 1
+        return len(scene.once(_chosen)) > 1
 
     def measure(self, scene: Scene) -> Findings:
         """Re-style test samples of some clients as the others would have them."""
         method, population, seed = scene.method, scene.population, scene.seed
-        chosen = self._chosen(scene)
-        stylists = find_stylists(scene, chosen, shown=max(1, SHOWN // len(chosen) ** 2))
+        stylists, learnt = scene.once(attackers)
         found = restyle_scores(
             method,
             scene.once(judges_of_made),
             stylists,
             population,
             seed,
+            learnt=learnt,
             for_newcomers=scene.once(judges_of_newcomers),
             backend=scene.backend,
         )
@@ -296,10 +306,6 @@ class Restyling(Measure):
                 sheets = [restyle_sheet(method, stylists, population, seed)]
         table = {"pairs": found.pairs}
         return Findings(found.scores, scene.rows(found.scores), table, sheets=sheets)
-
-    def _chosen(self, scene: Scene) -> list[str]:
-        style_of = scene.once(untrained_of_made).style_of
-        return choose_holders(scene.population.partition, style_of, scene.seed)
 
     def section(self, record: Record) -> Section | None:
         """Return what judges and attackers read from re-styled samples."""

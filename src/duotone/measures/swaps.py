@@ -12,7 +12,7 @@ from duotone.federation.backends.serial import one_thread
 from duotone.federation.protocols import Decodes
 from duotone.measures.decoding import holders
 from duotone.measures.inks import PART, faded, figure, natural, short
-from duotone.measures.judging import judges
+from duotone.measures.judging import judges_of_made
 from duotone.measures.measure import Findings, Measure, Record, Scene
 from duotone.measures.panels import (
     Block,
@@ -49,7 +49,7 @@ class Swaps(Measure):
 
     name = "swaps"
     file = "swap"
-    ahead = (judges,)
+    ahead = (judges_of_made,)
 
     def applies(self, scene: Scene) -> bool:
         """Say whether the method decodes, and codes are kept."""
@@ -60,7 +60,8 @@ class Swaps(Measure):
         method, population = scene.method, scene.population
         assert isinstance(method, Decodes)
         chosen = scene.once(holders)
-        found = swap_scores(method, scene.once(judges), chosen, population, scene.serving.info)
+        readers = scene.once(judges_of_made)
+        found = swap_scores(method, readers, chosen, population, scene.serving.info)
         table = {"matrix": found.matrix, "local_effect": found.local_effect}
         sheets = []
         if population.info.is_image:
