@@ -45,8 +45,8 @@ seeds: it lost nothing under any, and 1.1 points without one."""
 SHARE = 0.2
 TRAINING: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "batch_size": 32, "epochs": 4}
 LEVELLED = {**TRAINING, "epochs": 2, "lr_decay": 0.8, "lr_decay_every": 1}
-"""On five domains steps get smaller in every round: with long last steps, rounding alone moves the
-last round's accuracy by points."""
+"""On five domains steps get smaller in every round: with long last steps, runs that should be equal
+differed by points in the last round."""
 COMMON: dict[str, Any] = {
     "measure": "none",
     "evaluate_every": 1000,
