@@ -23,6 +23,7 @@ import explain
 import explorer
 import measuring
 import memory
+import overheads
 import peers
 import scale
 import serving
@@ -261,6 +262,7 @@ def main() -> None:
             "serving",
             "explain",
             "explorer",
+            "overheads",
             "measuring",
             "startup",
             "scale",
@@ -293,6 +295,9 @@ def main() -> None:
         save("explain.json", "explain", facts | explain.measure())
     if options.only in (None, "explorer"):
         save("explorer.json", "explorer", facts | explorer.measure())
+    if options.only in (None, "overheads"):
+        figures = overheads.measure(short=options.short, sweeps=options.sweeps)
+        save("overheads.json", "overheads", facts | figures)
     if options.only in (None, "scale"):
         figures = scale.measure(short=options.short, before=options.before)
         save("scale.json", "scale", facts | figures)

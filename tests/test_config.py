@@ -4,6 +4,7 @@ import pytest
 
 from duotone.config import RunConfig, merged, parse_assignment, read_toml, validated, write_toml
 from duotone.errors import ConfigError
+from duotone.methods import METHODS
 
 
 @pytest.mark.parametrize(
@@ -65,3 +66,12 @@ def test_a_file_that_is_not_toml_is_named(tmp_path):
     (tmp_path / "c.toml").write_text("rounds = = 3")
     with pytest.raises(ConfigError, match=r"c\.toml cannot be read"):
         read_toml(tmp_path / "c.toml")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_setting_asks_for_a_network_that_fills_the_memory(name):
+    kind = METHODS.load(name)
+    sizes = [field for field in kind.Config.model_fields if field.endswith(("_dim", "width"))]
+    for field in sizes:
+        with pytest.raises(ConfigError, match="less than or equal to"):
+            validated(kind.Config, {field: 10**9}, owner="a method")

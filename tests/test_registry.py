@@ -7,7 +7,7 @@ import pytest
 
 from duotone import registry
 from duotone.errors import ConfigError, UnknownNameError
-from duotone.registry import Registry, trust_only
+from duotone.registry import Registry, allow_code, check_file, own_code, trust_only
 
 
 @pytest.fixture
@@ -60,6 +60,45 @@ def test_code_that_a_file_names_needs_leave_and_code_that_was_typed_does_not():
         assert registry.load("math:e") == math.e
         with pytest.raises(ConfigError, match=r"'math:inf'.*--allow-code"):
             registry.load("math:inf")
+        allow_code()
+        assert registry.load("math:inf") == math.inf
     finally:
         trust_only(None)
-    assert registry.load("math:inf") == math.inf
+        allow_code(False)
+    assert registry.load("math:inf") == math.inf, "a program of the user's own names what it likes"
+
+
+NAMING_CODE = [
+    {"model": "evil:Net"},
+    {"method": "evil:Method"},
+    {"method": {"name": "evil:Method"}},
+    {"partition": {"scheme": "evil:Scheme"}},
+    {"data": "evil:data"},
+    {"entries": [{"name": "fine", "method": {"name": "evil:Method"}}]},
+]
+
+
+@pytest.mark.parametrize("values", NAMING_CODE)
+def test_files_may_name_code_that_is_allowed_or_the_users_own(monkeypatch, values):
+    monkeypatch.setattr("duotone.registry._own", set())
+    with pytest.raises(ConfigError, match=r"'evil:.*--allow-code.*duotone\.allow_code\(\)"):
+        check_file(values)
+    try:
+        allow_code()
+        check_file(values)
+    finally:
+        allow_code(False)
+    own_code(values)
+    check_file(values)
+
+
+def test_other_words_of_a_file_name_no_code():
+    check_file(
+        {
+            "model": "cnn-bn",
+            "data": "object:arrays",
+            "method": {"name": "fedavg", "lr": 0.1},
+            "partition": {"scheme": "natural", "newcomers": ["ward:north"]},
+            "entries": [{"name": "a:b"}],
+        }
+    )

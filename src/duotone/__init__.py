@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from duotone.networks import MODELS
     from duotone.networks.pretrained import pretrained
     from duotone.partition import SCHEMES, Holding, Partition, Population, build_partition
+    from duotone.registry import allow_code
     from duotone.runs import Interrupted, Progress, Run, RunObserver, load_run, resume, run
     from duotone.runs.align import align
     from duotone.runs.client import Client
@@ -135,6 +136,7 @@ _WHERE = {
     "UnknownNameError": "duotone.errors:UnknownNameError",
     "WandB": "duotone.runs.track:WandB",
     "align": "duotone.runs.align:align",
+    "allow_code": "duotone.registry:allow_code",
     "anonymise": "duotone.runs.restyle:anonymise",
     "build_partition": "duotone.partition:build_partition",
     "compare": "duotone.runs.compare:compare",
@@ -208,6 +210,7 @@ __all__ = [
     "UnknownNameError",
     "WandB",
     "align",
+    "allow_code",
     "anonymise",
     "build_partition",
     "compare",

@@ -75,31 +75,91 @@ class Registry(Mapping[str, str]):
         raise UnknownNameError(f"Unknown {self.noun} {name!r}.{did_you_mean(name, self)} {known}")
 
 
-_trusted: Collection[str] | None = None
+_typed: Collection[str] | None = None
+"""What the user typed on the command line; ``None`` in a program of the user's own."""
+_own: set[str] = set()
+_all_allowed = False
+_NAME_IN = {"method": "name", "partition": "scheme"}
+"""Where tables have the name of what they set."""
 
 
-def trust_only(names: Collection[str] | None) -> None:
+def trust_only(typed: Collection[str] | None) -> None:
     """Import no Python code by its path but what stands in one of some texts.
 
     The command line gives what the user typed, so that a file from somebody else cannot name code
-    that then runs. In Python everything may be imported (``None``): there, the user runs code.
+    that then runs. In a program of the user's own (``None``) names that it gives are followed.
     """
-    global _trusted
-    _trusted = names
+    global _typed
+    _typed = typed
+
+
+def allow_code(allowed: bool = True) -> None:
+    """Follow the names of Python code in files, as ``--allow-code`` does on the command line.
+
+    A configuration, a run folder or an exported client may name a model or method as
+    ``"package.module:Name"``. Importing it runs code: allow that for files that you trust.
+
+    Args:
+        allowed: Whether, from now on.
+    """
+    global _all_allowed
+    _all_allowed = allowed
+
+
+def own_code(values: Mapping[str, Any]) -> None:
+    """Take the names of code in a run's settings for the user's own: his program gave them."""
+    _own.update(name for _, name in _code_in(values))
+
+
+def check_file(values: Mapping[str, Any]) -> None:
+    """Make sure that the settings in a file name no Python code that the user has not named.
+
+    Raises:
+        ConfigError: They do.
+    """
+    for noun, name in _code_in(values):
+        if not _is_trusted(name):
+            raise _untrusted(noun, name)
 
 
 def check_trusted(noun: str, name: str) -> None:
-    """Make sure that the user himself has named some Python code.
+    """Make sure that, on the command line, the user himself has named some Python code.
 
     Raises:
         ConfigError: A file has.
     """
-    if _trusted is None or any(name == text.rpartition("=")[2] for text in _trusted):
-        return
-    raise ConfigError(
+    if _typed is not None and not _is_trusted(name):
+        raise _untrusted(noun, name)
+
+
+def _is_trusted(name: str) -> bool:
+    typed = (text.rpartition("=")[2] for text in _typed or ())
+    return _all_allowed or name in _own or name in typed
+
+
+def _untrusted(noun: str, name: str) -> ConfigError:
+    return ConfigError(
         f"A file names Python code as its {noun}, {name!r}, which would run on this machine. If "
-        "you trust it, add --allow-code."
+        "you trust it, add --allow-code, or in Python call duotone.allow_code()."
     )
+
+
+def _code_in(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield where settings name code, and its path; tables of a study lie inside one another."""
+    for key, value in values.items():
+        if isinstance(value, list):
+            for each in value:
+                yield from _code_in({key: each})
+        elif isinstance(value, Mapping):
+            for name, given in value.items():
+                yield from _code_in({key if name == _NAME_IN.get(key) else str(name): given})
+        elif (
+            key in ("method", "model", "data", "partition")
+            and isinstance(value, str)
+            and _IMPORT_PATH.fullmatch(value)
+            and not value.startswith("object:")  # one of a program: there is nothing to import
+        ):
+            yield key, value
 
 
 def import_object(path: str) -> Any:

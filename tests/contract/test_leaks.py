@@ -60,9 +60,8 @@ def hidden_in_low_bits(update: ClientUpdate, state: ClientState, _: ClientData) 
 
 
 def named_by_a_secret(update: ClientUpdate, state: ClientState, _: ClientData) -> ClientUpdate:
-    name, tensor = next(iter(update.shared.items()))
-    others = {n: t for n, t in update.shared.items() if n != name}
-    return replace(update, shared={**others, f"{name}/{float(head(state)[0, 0])}": tensor})
+    named = {f"secret {float(head(state)[0, 0])}": torch.zeros(())}
+    return replace(update, shared={**update.shared, **named})
 
 
 CAUGHT: dict[str, Twist] = {

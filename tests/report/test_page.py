@@ -21,6 +21,7 @@ from duotone.measures.traffic import traffic_figure
 from duotone.report import write_report
 from duotone.report.page import Page, render
 from duotone.report.plotly_code import plotly_code
+from duotone.report.record import stored_pictures
 
 SECTIONS = ("set-up", "learning", "separation", "maps", "communication", "repeat")
 
@@ -163,6 +164,16 @@ def test_a_picture_is_a_file_beside_the_list(make_run, name):
     save_picture(run, "Tilt", "swaps", file=name)
     with pytest.raises(RunError, match="not a file beside it"):
         write_report(run)
+
+
+def test_a_picture_is_no_link_to_one_of_the_readers_own(make_run, tmp_path):
+    run = make_run()
+    save_picture(run, "Tilt", "swaps")
+    own = run.path / "figures" / "t.png"
+    own.rename(tmp_path / "scan.png")
+    own.symlink_to(tmp_path / "scan.png")
+    with pytest.raises(RunError, match=r"t\.png cannot be read"):
+        stored_pictures(run.path)
 
 
 def test_a_picture_is_a_png(make_run):

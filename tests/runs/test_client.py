@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 import warnings
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 import torch
 
 import duotone
+from duotone.config import write_toml
 from duotone.federation.protocols import ExchangesCodes
 from duotone.measures.metrics import classification_metrics, regression_metrics
 from duotone.methods import METHODS
 from duotone.runs.plan import plan_run
+from duotone.runs.pooled import identity
 
 DIGITS = {"scheme": "iid", "clients": 4, "newcomers": 1, "max_train": 40, "max_test": 20}
 NUMBERS = {"scheme": "natural", "newcomers": 1}
@@ -204,6 +207,32 @@ def test_a_table_is_exported_too(tmp_path):
     np.testing.assert_allclose(scores[:, 0], client.predict(x), atol=1e-4)
     with pytest.raises(duotone.ConfigError, match="numbers, which have no probabilities"):
         client.predict_proba(x)
+
+
+def test_a_folder_from_elsewhere_names_no_code_that_then_runs(fedbn, tmp_path, monkeypatch):
+    """A folder can hold a module beside the file that names it; importing it would run it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fedbn.client("0").export(tmp_path / "given")
+    shutil.copytree(fedbn.path, tmp_path / "run")
+    for place in (tmp_path / "given", tmp_path / "run"):
+        (place / "net.py").write_text("raise SystemExit('it ran')")
+    facts = json.loads((tmp_path / "given" / "client.json").read_text())
+    (tmp_path / "given" / "client.json").write_text(json.dumps({**facts, "model": "given.net:Net"}))
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    for change in ({"model": "run.net:Net"}, {"method": {"name": "run.net:Method"}}):
+        (tmp_path / "run" / "config.toml").write_text(write_toml(config | change))
+        run = duotone.load_run(tmp_path / "run")
+        assert run.summary
+        assert identity(run.config)["method.name"], "what is only compared loads nothing"
+        for use in (lambda run=run: run.client("0"), lambda run=run: run.join(np.zeros((2, 8, 8)))):
+            with pytest.raises(duotone.ConfigError, match=r"run\.net:.*allow_code\(\)"):
+                use()
+    with pytest.raises(duotone.ConfigError, match=r"given\.net:.*allow_code\(\)"):
+        duotone.load_client(tmp_path / "given")
+    (tmp_path / "c.toml").write_text('data = "mini-digits"\nmodel = "run.net:Net"\n')
+    with pytest.raises(duotone.ConfigError, match=r"run\.net:.*allow_code\(\)"):
+        duotone.run(tmp_path / "c.toml", method="fedavg")
 
 
 def test_wrong_exports_are_one_clear_line(fedbn, tmp_path):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -101,6 +102,17 @@ def test_without_a_worker_the_message_is_answered_all_the_same(settings, tmp_pat
     told, _ = messenger._answer(context, request(), {})
     assert told["client"] == "b"
     assert not told["failure"]
+
+
+@pytest.mark.parametrize("words", [{"model": "mine:Net"}, {"method": {"name": "mine:Method"}}])
+def test_a_server_chooses_no_code_that_a_node_runs(settings, tmp_path, monkeypatch, words):
+    (tmp_path / "mine.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = RunWords.read(request()["run"])
+    facts = request(run=replace(asked, **words).text())
+    told, _ = answer(given(settings, tmp_path / "nobody"), facts, {})
+    assert "mine:" in told["failure"]
+    assert "mine" not in sys.modules
 
 
 def test_a_worker_outlives_somebody_who_hangs_up(worker):

@@ -283,6 +283,44 @@ def test_a_symbolic_link_inside_a_run_is_refused(tmp_path):
     assert duotone.load_run(tmp_path / "latest").status == "interrupted"
 
 
+@pytest.mark.parametrize("name", ["ledger.csv", "report.html", "swap.json.part", "anything"])
+def test_no_link_in_a_run_leads_what_is_written_elsewhere(tmp_path, name):
+    run = stopped(tmp_path / "r")
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(tmp_path / "made outside")
+    with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+        duotone.resume(run.path)
+    assert not (tmp_path / "made outside").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"round,who\n1,a\n",
+        b"\xff\xfe",
+        b"{head}\nmany,a,update,scores,7,\n",
+        b"{head}\n1,a,u,s,b,\n",
+    ],
+)
+def test_a_damaged_ledger_is_one_line(tmp_path, content):
+    run = stopped(tmp_path / "r")
+    head = b"round,client,what,level,bytes,names"
+    (run.path / "ledger.csv").write_bytes(content.replace(b"{head}", head))
+    with pytest.raises(RunError, match=r"ledger\.csv is damaged"):
+        duotone.resume(run.path)
+
+
+@pytest.mark.parametrize("size", [-1, "many", True, 1.5])
+def test_a_manifest_with_a_strange_size_is_one_line(tmp_path, size):
+    run = stopped(tmp_path / "r")
+    path = run.path / "checkpoints" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["notes"]["metrics_bytes"] = size
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="metrics_bytes"):
+        duotone.resume(run.path)
+
+
 class Recorder(StopAfter):
     """Writes down the states after every round."""
 

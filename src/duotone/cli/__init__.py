@@ -26,7 +26,7 @@ from duotone.cli import (
 from duotone.cli.app import Stopped, app, is_usage_error, show_usage_error
 from duotone.cli.completing import check_options
 from duotone.errors import DuotoneError, own_frame
-from duotone.registry import trust_only
+from duotone.registry import allow_code, trust_only
 
 __all__ = [
     "browsing",
@@ -48,7 +48,8 @@ __all__ = [
 def main() -> None:
     """Run the command line."""
     debug = "--debug" in sys.argv
-    trust_only(None if "--allow-code" in sys.argv else sys.argv[1:])
+    trust_only(sys.argv[1:])
+    allow_code("--allow-code" in sys.argv)
     sys.argv = [argument for argument in sys.argv if argument not in ("--debug", "--allow-code")]
     sys.path.append(os.getcwd())  # so that --model mynets:Net finds mynets.py beside the user
     try:
@@ -76,3 +77,4 @@ def main() -> None:
         sys.exit(1)
     finally:
         trust_only(None)
+        allow_code(False)

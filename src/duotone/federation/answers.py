@@ -9,6 +9,8 @@ from typing import Any
 from duotone.errors import ClientError, TrainingError
 from duotone.federation.backends import Backend, ClientJob, ClientTask, Failure
 from duotone.federation.levels import check_level
+from duotone.federation.screening import Refused
+from duotone.partition.partition import Population
 
 
 @dataclass(slots=True)
@@ -84,26 +86,48 @@ def answers(
     tasks: Iterable[ClientTask],
     asked: Sequence[str],
     log: AnswerLog,
+    population: Population | None = None,
 ) -> Iterator[tuple[str, Any]]:
     """Yield clients with their answers, as they come; write down who failed or gave none.
 
     An answer is that of the client who was asked, whatever name stands in it. It goes into the
-    backend's ledger.
+    backend's ledger. A job with a method ``screened`` says what is left of an answer, or raises
+    :class:`~duotone.federation.screening.Refused`; updates and statistics are screened by the
+    engine.
+
+    Args:
+        backend: Where clients are computed.
+        job: What they are asked.
+        tasks: Whom, and with which state.
+        asked: The names of those.
+        log: Where it is written down.
+        population: What the server knows of the clients, if the job's screening needs it.
 
     Raises:
         DisclosureError: The job asks for more than the server may learn.
     """
     check_level(job, backend.level)
+    screened = getattr(job, "screened", None)
     waiting = set(asked)
     for result in backend.map_clients(job, tasks):
         if result.client not in waiting:  # nobody asked, or it has answered
             continue
         waiting.remove(result.client)
-        if result.failure is None:
-            backend.ledger.enter(job, result.client, result.value)
-            yield result.client, result.value
-        else:
+        if result.failure is not None:
             log.failures.append(result.failure)
             log.refused[result.client] = f"it failed: {result.failure.reason}"
+            continue
+        value = result.value
+        backend.ledger.enter(job, result.client, value)
+        if screened is not None:
+            try:
+                value = screened(value, result.client, population)
+            except Refused as reason:
+                log.refused[result.client] = str(reason)
+                continue
+            except Exception as error:  # a strange object may raise anything when it is read
+                log.refused[result.client] = f"its answer cannot be read ({type(error).__name__})"
+                continue
+        yield result.client, value
     for client in waiting:
         log.refused[client] = "it did not answer"

@@ -18,6 +18,7 @@ from duotone.federation.engine import ClientStates
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.personalise import Personalisation, Way
+from duotone.federation.screening import Refused, counts
 from duotone.federation.serving import Serving, by_client
 from duotone.networks.reading import in_batches
 from duotone.partition.partition import Population
@@ -98,6 +99,11 @@ class CountJob:
         labels = population.data(task.client).labels.numpy()
         return np.bincount(labels[labels >= 0], minlength=population.info.outputs)
 
+    def screened(self, answer: Any, client: str, population: Population) -> NDArray[np.int64]:
+        """Return the counts, if they are no more than the samples a client is enrolled with."""
+        most = population.partition.size(client, "train")
+        return counts(answer, "label counts", (population.info.outputs,), most)
+
 
 @travels
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,15 @@ class VoteJob:
             ballots.append(Ballot(int((found & ~plain).sum()), int((plain & ~found).sum())))
         return ballots
 
+    def screened(self, answer: Any, client: str, population: Population) -> list[Ballot]:
+        """Return the ballots, if a client has one vote for each validation sample."""
+        if not isinstance(answer, list) or len(answer) != len(self.options):
+            raise Refused(f"it sent no {len(self.options)} ballots")
+        most = population.partition.size(client, "val")
+        for ballot in answer:
+            counts(np.array([ballot.won, ballot.lost]), "votes", (2,), most)
+        return answer
+
 
 def vote(
     serving: Serving,
@@ -155,8 +170,8 @@ def vote(
     members = [client for client in asked if population.partition.size(client, "val")]
     told = by_client(CountJob(), asked, population, states, backend)
     # One more of each class: with a count of zero there would be no ratio.
-    counts = 1 + sum(told.values(), np.zeros(population.info.outputs))
-    shares = tuple((counts / counts.sum()).tolist())
+    known = 1 + sum(told.values(), np.zeros(population.info.outputs))
+    shares = tuple((known / known.sum()).tolist())
     options = [Personalisation(way, shares) for way in ways if way != "none"]
     ballots = by_client(VoteJob(serving, options), members, population, states, backend)
     totals = {

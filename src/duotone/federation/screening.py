@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from duotone.types import ClientState, ClientUpdate, FarState, Form, Params
@@ -144,6 +146,54 @@ def _matching(name: str, tensor: Any, form: Form) -> Tensor:
     if form.values == "covariance" and not _is_covariance(clean):
         raise Refused(f"{name} is not a covariance")
     return clean
+
+
+def counts(given: Any, what: str, shape: tuple[int, ...], most: int) -> NDArray[np.int64]:
+    """Return an array of counts, if it is one.
+
+    Args:
+        given: What a client answered.
+        what: The word for it.
+        shape: The shape it must have.
+        most: What they may come to together.
+
+    Raises:
+        Refused: It is something else.
+    """
+    if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype.kind not in "iu":
+        raise Refused(f"its {what} are no {' × '.join(map(str, shape))} counts")
+    told = [int(count) for count in given.flat]  # sums of these do not overflow
+    if min(told, default=0) < 0 or sum(told) > most:
+        raise Refused(f"its {what} come to more than its {most} samples, or are negative")
+    return given.astype(np.int64)
+
+
+def declared(update: Any, sent: Params, extra: Forms, told: tuple[str, ...]) -> ClientUpdate:
+    """Return what a node may send of an update: declared tensors of their form, and metrics.
+
+    The server screens what it gets, values too. This is the node's own look: what a method never
+    declared does not even leave.
+
+    Args:
+        update: What the method wants to send.
+        sent: The shared tensors that it started from.
+        extra: The declared form of what is sent besides.
+        told: The declared names of its metrics.
+
+    Raises:
+        Refused: It holds tensors that are not declared.
+    """
+    if not isinstance(update, ClientUpdate):
+        raise Refused(f"it is a {type(update).__name__}, not an update")
+    forms = {name: Form.of(tensor) for name, tensor in sent.items()}
+    for tensors, own in ((update.shared, forms), (update.extra, extra)):
+        for name, tensor in tensors.items():
+            check_plain("a tensor", tensor)
+            form = own.get(name)
+            if form is None or (form.shape, form.dtype) != (tuple(tensor.shape), tensor.dtype):
+                raise Refused("its method sends tensors that it did not declare in this form")
+    metrics = {name: value for name, value in update.metrics.items() if name in told}
+    return replace(update, metrics=metrics)
 
 
 def check_plain(name: str, tensor: Any) -> None:

@@ -114,7 +114,7 @@ def by_client(
     order = largest_first(clients, population)
     tasks = (ClientTask(client, states.get(client)) for client in order)
     log = AnswerLog()
-    found = dict(answers(backend, job, tasks, clients, log))
+    found = dict(answers(backend, job, tasks, clients, log, population))
     if not found:
         log.raise_common()
     for client, reason in sorted(log.refused.items()):

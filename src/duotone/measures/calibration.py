@@ -23,6 +23,7 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
+from duotone.federation.screening import Refused
 from duotone.federation.serving import Serving
 from duotone.measures.inks import GREY, ROLE, ROLE_SYMBOL, figure
 from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
@@ -79,6 +80,26 @@ class CalibrationJob:
         with torch.inference_mode():
             output = in_batches(lambda x: method.predict(model, x.to(method.device)), data.x)
         return reliability(output.cpu().double().softmax(dim=1).numpy(), data.labels.numpy())
+
+    def screened(self, answer: Any, client: str, population: Population) -> Counts:
+        """Return the counts, if they can be those of a client's test samples.
+
+        Raises:
+            Refused: They cannot.
+        """
+        is_form = isinstance(answer, np.ndarray) and answer.shape == (3, BINS)
+        if not is_form or answer.dtype.kind != "f" or not np.isfinite(answer).all():
+            raise Refused("its confidence counts have another form")
+        answers, *parts = answer
+        most = population.partition.size(client, "test")
+        if (
+            answer.min() < 0
+            or answers.sum() > most
+            or any((p > answers + 1e-6).any() for p in parts)
+        ):
+            raise Refused(f"its confidence counts are not those of {most} answers")
+        found: Counts = answer
+        return found
 
 
 class Calibration(Measure):

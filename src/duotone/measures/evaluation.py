@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,13 +20,17 @@ from duotone.federation.engine import ClientStates
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
 from duotone.federation.protocols import Decodes, FindsConcepts
+from duotone.federation.screening import Refused
 from duotone.federation.serving import Serving, by_client
 from duotone.measures.measure import Row
-from duotone.measures.metrics import classification_metrics, regression_metrics
+from duotone.measures.metrics import classification_metrics, is_share, regression_metrics
 from duotone.networks.reading import BATCH, in_batches
 from duotone.partition.partition import Partition, Population
 from duotone.seeding import stream
 from duotone.types import ROLES, ClientData, Role
+
+_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+_MOST_SCORES = 1_000
 
 
 @travels
@@ -51,6 +57,24 @@ class EvaluateJob:
             validation = _scores(method, model, population.data(task.client, "val"))
             scores |= {f"val_{name}": value for name, value in validation.items()}
         return scores | (method.facts(model) if isinstance(method, FindsConcepts) else {})
+
+    def screened(self, answer: Any, client: str, population: Population | None) -> dict[str, float]:
+        """Return the scores, if they are finite numbers under short names, and shares are shares.
+
+        Raises:
+            Refused: They are not.
+        """
+        if not isinstance(answer, dict) or len(answer) > _MOST_SCORES:
+            raise Refused("its scores are no named numbers")
+        for name, value in answer.items():
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise Refused("a score has a strange name")
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number or not math.isfinite(value):
+                raise Refused(f"its score {name} is no number")
+            if is_share(name.removeprefix("val_")) and not 0 <= value <= 1:
+                raise Refused(f"its score {name} is {value:g}, and a share lies between 0 and 1")
+        return {name: float(value) for name, value in answer.items()}
 
 
 @torch.inference_mode()

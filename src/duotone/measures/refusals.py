@@ -15,6 +15,7 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
+from duotone.federation.screening import Refused
 from duotone.federation.serving import Serving
 from duotone.federation.watch import Standing
 from duotone.measures.measure import Entry, Findings, Measure, Record, Scene
@@ -73,6 +74,12 @@ class BackdoorJob:
             lambda part: method.predict(model, part.to(method.device)), triggered(x)
         )
         return float((scores.argmax(dim=1) == BACKDOOR_CLASS).double().mean())
+
+    def screened(self, answer: Any, client: str, population: Population) -> float | None:
+        """Return the share, if it is one."""
+        if answer is not None and not (isinstance(answer, float) and 0 <= answer <= 1):
+            raise Refused("its share of patched samples lies not between 0 and 1")
+        return answer
 
 
 class RefusalsFound(Measure):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duotone.errors import RunError
-from duotone.files import read_json_file
+from duotone.files import read_json_file, read_regular
 from duotone.measures import all_measures
 from duotone.measures.accuracy import last_values
 from duotone.measures.measure import Record
@@ -132,7 +132,10 @@ def _picture(path: Path, entry: Any) -> bytes:
     name = str(entry["file"])
     if name != Path(name).name or not (path.parent / name).is_file():
         raise RunError(f"{path} names {name!r}, which is not a file beside it.")
-    content = (path.parent / name).read_bytes()
+    try:
+        content = read_regular(path.parent / name)
+    except OSError as error:  # a symbolic link, to some other picture of whoever looks
+        raise RunError(f"{path.parent / name} cannot be read: {error}.") from error
     if not content.startswith(_PNG):
         raise RunError(f"{path.parent / name} is not a PNG file.")
     return content

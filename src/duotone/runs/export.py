@@ -31,6 +31,7 @@ from duotone.errors import ConfigError, MissingExtraError, RunError
 from duotone.federation.method import Method
 from duotone.federation.params import stored
 from duotone.files import disk_errors, read_json_file, read_regular, write_atomically
+from duotone.registry import check_file
 from duotone.runs.client import Client, ClientFacts
 from duotone.runs.draft import OBJECT
 from duotone.runs.export_card import card
@@ -88,6 +89,7 @@ def load_client(
 
     Raises:
         RunError: The folder holds no such client, or is damaged.
+        ConfigError: It names code that was neither given nor allowed.
     """
     place = Path(folder)
     path = place / "client.json"
@@ -116,6 +118,12 @@ def load_client(
                 f"{place} used a {what} made in Python ({str(was).removeprefix(OBJECT)}); give it "
                 f"again: duotone.load_client({str(place)!r}, {what}=…)"
             )
+    check_file(
+        {
+            "method": None if method is not None else facts.method.get("name"),
+            "model": None if model is not None else facts.model,
+        }
+    )
     used = method_again(facts.method, model or facts.model, facts.info, method=method)
     try:
         tensors = read_regular(place / name)

@@ -27,6 +27,7 @@ from duotone.federation.levels import LEVELS, Level
 from duotone.messenger import Answer, Arrays, Facts
 from duotone.methods import METHODS
 from duotone.networks import default_model
+from duotone.registry import check_file
 from duotone.runs.flower_jobs import RunWords
 from duotone.runs.last_round import method_again
 from duotone.runs.own_part import population_at_node
@@ -117,6 +118,7 @@ def make_node(settings: NodeSettings, words: RunWords, dataset: Dataset | None =
     name = words.method["name"]
     if name not in METHODS:  # anything else would be code that the server chose
         raise ClientError(f"this node knows no method {name!r}")
+    check_file({"model": words.model})
     role: Role = "newcomer" if settings.client in words.newcomers else "member"
     dataset = dataset or load_dataset(settings.data)
     if dataset.columns is not None:

@@ -12,7 +12,9 @@ from duotone.federation.backends import ClientTask
 from duotone.federation.backends.codec import travels
 from duotone.federation.levels import Level
 from duotone.federation.method import Method
+from duotone.federation.screening import Refused
 from duotone.partition.partition import SPLITS, Population
+from duotone.partition.scheme import MOST
 from duotone.types import DataInfo, Split
 
 _LOG = logging.getLogger("duotone.node")
@@ -70,6 +72,22 @@ class EnrolJob:
         """Return the sizes of the splits, and the form."""
         sizes = {split: population.partition.size(task.client, split) for split in SPLITS}
         return sizes, population.info
+
+    def screened(
+        self, answer: Any, client: str, population: Population | None
+    ) -> tuple[dict[Split, int], DataInfo]:
+        """Return sizes and form, if they are some.
+
+        Raises:
+            Refused: They are not, or are more than a file may hold.
+        """
+        sizes, form = answer
+        if set(sizes) != set(SPLITS) or not isinstance(form, DataInfo):
+            raise Refused("it did not tell how many samples it has, and of which form")
+        told = [*sizes.values(), *form.shape, form.outputs]
+        if any(type(number) is not int or not 0 <= number <= MOST for number in told):
+            raise Refused(f"it counts its samples or classes with something else than 0 to {MOST}")
+        return sizes, form
 
 
 @travels

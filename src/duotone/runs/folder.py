@@ -49,10 +49,6 @@ if TYPE_CHECKING:  # who only looks at a run needs no torch
 FORMAT = 1
 _FREE = ("data", "backend", "workers")
 """Settings that may be changed between two parts of a run without changing a result."""
-_OWN = (
-    *("config.toml", "run.json", "metrics.csv", "summary.json", "latents.npz", "log.txt"),
-    *("checkpoints", "served", "figures", ".lock", ".alive", ".scratch"),
-)
 COLUMNS = {
     "round": pl.Int64,
     "client": pl.String,
@@ -111,7 +107,8 @@ class RunFolder(ResultFiles):
             raise RunError(f"There is no run folder {path}. List runs with: duotone runs")
         if not (path / "run.json").is_file() or not (path / "config.toml").is_file():
             raise RunError(f"{path} is not the folder of a run: it lacks run.json or config.toml.")
-        refuse_links(path, *_OWN)
+        # Any of them: through a link, what a run writes would land elsewhere.
+        refuse_links(path, *os.listdir(path))
         folder = cls(path)
         if folder.facts().get("format") != FORMAT:
             raise RunError(
@@ -237,7 +234,9 @@ class RunFolder(ResultFiles):
                 f"{self.path / 'config.toml'} is not what the run was begun with: "
                 f"{'; '.join(changes)}. Results would be mixed: change it back, or start a new run."
             )
-        size, path = int(notes.get("metrics_bytes", 0)), self.path / "metrics.csv"
+        size, path = notes.get("metrics_bytes", 0), self.path / "metrics.csv"
+        if type(size) is not int or size < 0:
+            raise RunError(f"{self.path / 'checkpoints'} is damaged: metrics_bytes = {size!r}.")
         content = path.read_bytes() if path.exists() else b""
         problem = ""
         if size and not path.exists():

@@ -29,7 +29,7 @@ from duotone.measures.statistics import (
 )
 from duotone.methods import METHODS
 from duotone.partition import resolve_settings
-from duotone.registry import did_you_mean
+from duotone.registry import check_file, did_you_mean
 from duotone.runs import Run
 from duotone.types import ROLES, Role
 
@@ -63,13 +63,15 @@ def identity(config: RunConfig) -> dict[str, Any]:
     values["data"] = lasting_name(config.data)  # older runs hold a path as it was given
     method, partition = dict(config.method), dict(config.partition)
     try:
+        check_file(config.model_dump())
         method_class = METHODS.load(str(method.pop("name")))
         settings = validated(method_class.Config, method, owner="the method")
         values["method"] = {"name": config.method["name"], **settings.model_dump()}
         scheme = str(partition.pop("scheme"))
         values["partition"] = {"scheme": scheme, **resolve_settings(scheme, partition).model_dump()}
     except ConfigError:
-        # A plug-in that is not here any more: its settings are compared as they were written.
+        # A plug-in that is not here any more, or code that only the file names: its settings are
+        # compared as they were written.
         pass
     found: dict[str, Any] = json.loads(json.dumps(dict(flat(values))))
     return found

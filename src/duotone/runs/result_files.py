@@ -73,12 +73,16 @@ class ResultFiles:
         path = self.path / "ledger.csv"
         if not path.exists():
             return []
-        with path.open(encoding="utf-8", newline="") as file:
-            kept = [
-                line
-                for line in csv.DictReader(file)
-                if None not in line.values() and int(line["round"]) <= round
-            ]
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                lines = [line for line in csv.DictReader(file) if None not in line.values()]
+            if lines and tuple(lines[0]) != ledger.COLUMNS:
+                raise ValueError("its columns are others")
+            kept = [line for line in lines if int(line["round"]) <= round]
+            for line in kept:
+                int(line["bytes"])
+        except (ValueError, csv.Error) as error:
+            raise RunError(f"{path} is damaged and cannot be read: {error}.") from error
         text = io.StringIO()
         writer = csv.DictWriter(text, ledger.COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -13,6 +13,7 @@ from typing import Any
 from duotone.config import RunConfig, merged, read_toml
 from duotone.errors import RunError
 from duotone.federation.method import Method
+from duotone.registry import check_file, own_code
 from duotone.runs.draft import OBJECT, Data, with_tables
 from duotone.runs.execute import RunObserver, execute
 from duotone.runs.folder import RunFolder
@@ -59,6 +60,7 @@ def run(
         values = config
     elif config is not None:
         values = read_toml(Path(config))
+        check_file(values)
     given = {} if method is None else {"method": method}
     values = merged(with_tables(values), _placed({**given, **settings}))
     if isinstance(data, str | Path):
@@ -66,6 +68,7 @@ def run(
     if isinstance(model, str):
         values, model = {**values, "model": model}, None
     plan = plan_run(values, data=data, model=model)
+    own_code(plan.config.model_dump())  # the program gave its names, or its files were checked
     folder = prepare(plan, None if out is None else Path(out))
     execute(folder, plan, observers or notebook_observers())
     used = values["method"].get("name")
@@ -153,8 +156,16 @@ def given_again(
 
     Raises:
         RunError: Something made in Python is missing, or the method is another one.
+        ConfigError: The run names code that was neither given nor allowed.
     """
     values = folder.config().model_dump()
+    check_file(
+        {
+            **values,
+            "method": values["method"]["name"] if method is None else None,
+            "model": values["model"] if model is None else None,
+        }
+    )
     was = {"method": values["method"]["name"], "data": values["data"], "model": values["model"]}
     for name, given in (("method", method), ("data", data), ("model", model)):
         if given is None and name in needed and str(was[name]).startswith(OBJECT):

@@ -41,6 +41,7 @@ from duotone.config import (
 from duotone.data import lasting_name, load_dataset
 from duotone.data.dataset import Dataset
 from duotone.errors import ConfigError, DuotoneError, RunError
+from duotone.registry import check_file, own_code
 from duotone.runs import Plan, RunFolder, plan_run, with_tables
 from duotone.runs.pooled import choose_reference, differing, identity
 from duotone.runs.result_files import read_json
@@ -131,7 +132,12 @@ def plan_study(source: Mapping[str, Any] | str | Path, out: Path | None = None) 
         ConfigError: Settings are wrong; the message has all problems of all entries.
         RunError: The folder holds runs made with other settings.
     """
-    values = source if isinstance(source, Mapping) else read_toml(Path(source))
+    if isinstance(source, Mapping):
+        values = source
+        own_code(values)
+    else:
+        values = read_toml(Path(source))
+        check_file(values)
     config = validated(StudyConfig, values, owner="a study")
     problems = mistakes(config)
     if problems:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,14 +25,14 @@ from duotone.federation.backends.flower import (
 from duotone.federation.backends.node import Node
 from duotone.federation.backends.node_store import NodeStore
 from duotone.federation.engine import MemoryStates, before_first_round, federate
-from duotone.federation.jobs import TrainJob
+from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.federation.serving import Serving
 from duotone.measures.codes import EncodeJob
 from duotone.messenger import arrays_of, client_app, content_of, facts_of, record_of
 from duotone.methods import METHODS
 from duotone.networks.classifiers import cnn_bn
 from duotone.networks.reading import as_network
-from duotone.types import ClientState, FarState, RoundInfo
+from duotone.types import ClientState, ClientUpdate, FarState, RoundInfo
 
 
 def made(name="fedbn"):
@@ -360,6 +361,62 @@ def test_what_an_error_says_of_the_data_stays_with_the_node(tmp_path, monkeypatc
         (result,) = backend.map_clients(job, [ClientTask("c0", None)])
     assert result.failure.reason == "ValueError on its node, whose log says more"
     assert "John Smith" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["shared", "extra", "of another shape"])
+def test_what_a_method_did_not_declare_does_not_leave_its_node(tmp_path, part):
+    class Leaky(METHODS.load("fedbn")):
+        def client_update(self, server, client, data, info):
+            update, state = super().client_update(server, client, data, info)
+            if part == "of another shape":
+                first = next(iter(update.shared))
+                return replace(update, shared={**update.shared, first: data.x}), state
+            own = {**getattr(update, part), "secret": data.x}
+            return replace(update, **{part: own}), state
+
+    method, population = Leaky(Leaky.Config(), as_network(cnn_bn)), make_population()
+    with FarFederation(method, population, tmp_path) as backend:
+        info = made_info(population)
+        job = TrainJob(method.start(info), info)
+        (result,) = backend.map_clients(job, [ClientTask("c0", None)])
+    assert "did not declare" in result.failure.reason
+    assert not list(tmp_path.glob("c0-*")), "the old state counts"
+
+
+def test_metrics_that_are_not_declared_do_not_leave_a_node(tmp_path):
+    class Chatty(METHODS.load("fedbn")):
+        def client_update(self, server, client, data, info):
+            update, state = super().client_update(server, client, data, info)
+            return replace(update, metrics={**update.metrics, "secret": 0.5}), state
+
+    method, population = Chatty(Chatty.Config(), as_network(cnn_bn)), make_population()
+    with FarFederation(method, population, tmp_path) as backend:
+        info = made_info(population)
+        job = TrainJob(method.start(info), info)
+        (result,) = backend.map_clients(job, [ClientTask("c0", None)])
+    assert set(result.value[0].metrics) == {"train_loss"}
+
+
+def test_statistics_that_are_not_declared_do_not_leave_a_node(tmp_path):
+    class Tells(METHODS.load("fedbn")):
+        def collects(self, info):
+            return 1
+
+        def collect(self, server, client, data, info):
+            return ClientUpdate(data.client, {}, 1, {"x": data.x})
+
+        def collected_form(self, server, info):
+            return {}
+
+        def pool(self, server, collected, info):
+            return server
+
+    method, population = Tells(Tells.Config(), as_network(cnn_bn)), make_population()
+    with FarFederation(method, population, tmp_path) as backend:
+        info = made_info(population)
+        job = CollectJob(method.start(info), info)
+        (result,) = backend.map_clients(job, [ClientTask("c0", None)])
+    assert "did not declare" in result.failure.reason
 
 
 def test_a_far_client_that_was_refused_still_has_the_state_that_counts(tmp_path):

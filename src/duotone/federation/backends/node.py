@@ -20,10 +20,11 @@ from duotone.errors import ClientError, DuotoneError
 from duotone.federation.backends import ClientResult, ClientTask, Failure, Home
 from duotone.federation.backends.codec import Arrays, packed, unpacked
 from duotone.federation.backends.serial import compute, one_thread
-from duotone.federation.jobs import TrainJob
+from duotone.federation.jobs import CollectJob, TrainJob
 from duotone.federation.levels import Level, check_level
 from duotone.federation.method import Method
-from duotone.federation.screening import check_state
+from duotone.federation.protocols import Collects
+from duotone.federation.screening import Refused, check_state, declared
 from duotone.partition.partition import Population
 from duotone.types import ClientState, FarState
 
@@ -148,12 +149,21 @@ class Node:
                 result = compute(job, self.method, self.population, task)
             if result.failure is None:
                 value = result.value
+                if isinstance(job, CollectJob):
+                    assert isinstance(self.method, Collects)
+                    form = self.method.collected_form(job.server, job.info)
+                    value = declared(value, {}, form, ())
                 if isinstance(job, TrainJob):
                     value, state = result.value
+                    sent = self.method.sent(job.server, value)
+                    form = self.method.extra_form(job.server, job.info)
+                    value = declared(value, sent, form, self.method.told)
                     if check_state(state):
                         kept = job.info.round
                         self.states.put(client, kept, state, request.state)
                 text, arrays = packed(value)
+        except Refused as reason:
+            result = ClientResult(client, failure=Failure.of(ClientError(str(reason))))
         except Exception as error:  # a full disk, a message of another version, anything
             result = ClientResult(client, failure=Failure.of(error))
         if result.failure is not None:

@@ -96,7 +96,7 @@ class ContentStyleConfig(GenerativeSettings):
     """Deviation of the noise on content that is handed out; by default the variant's."""
     palette: Literal["shared", "local"] | None = None
     """Whether what makes a picture of a style is shared, as published, or local, as in duotone."""
-    style_dim: int = Field(8, ge=1)
+    style_dim: int = Field(8, ge=1, le=65_536)
     """Dimensions of the style."""
     style_epochs: int = Field(10, ge=0)
     """Passes over its images in which a client fits its style to the decoder at the end."""

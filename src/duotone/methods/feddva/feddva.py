@@ -94,9 +94,9 @@ class FedDVAConfig(GenerativeSettings):
 
     variant: Variant = "duotone"
     """The method made to work, as published, or as in the authors' code."""
-    shared_dim: int = Field(8, ge=1)
+    shared_dim: int = Field(8, ge=1, le=65_536)
     """Dimensions of the shared code z."""
-    local_dim: int = Field(4, ge=1)
+    local_dim: int = Field(4, ge=1, le=65_536)
     """Dimensions of the local code c."""
     composition: Literal["over", "modulate"] = "over"
     """How the decoder joins the codes: marks drawn over content, or content in a local manner."""

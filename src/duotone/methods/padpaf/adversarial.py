@@ -63,13 +63,13 @@ class GANSettings(GenerativeSettings):
     blocks: Literal["plain", "residual"] = "plain"
     """Of what generator and discriminators are made: convolutions, or residual blocks as published
     (no lens)."""
-    width: int = Field(WIDTH, ge=1)
+    width: int = Field(WIDTH, ge=1, le=512)
     """Channels of residual blocks; 64 as published for MNIST, 128 for CelebA."""
     turns: int | None = Field(None, ge=1)
     """Steps of the discriminators for each of the generator; by default the variant's: 1 or 3."""
-    content_dim: int = Field(64, ge=1)
+    content_dim: int = Field(64, ge=1, le=65_536)
     """Dimensions of the content latent."""
-    style_dim: int = Field(32, ge=1)
+    style_dim: int = Field(32, ge=1, le=65_536)
     """Dimensions of the style latent."""
     optimizer: Literal["adam"] = "adam"
     """Local optimiser; it starts afresh in every round."""

@@ -79,9 +79,9 @@ class LinearGANConfig(MethodSettings):
     """Weight λ of the latent-contrastive term; 0 turns it off."""
     turns: int = Field(1, ge=1)
     """T_D: steps of the discriminators for each of the generator; 3 in the authors' code."""
-    content_width: int = Field(16, ge=1)
+    content_width: int = Field(16, ge=1, le=65_536)
     """Hidden units of the content discriminator."""
-    style_width: int = Field(2, ge=1)
+    style_width: int = Field(2, ge=1, le=65_536)
     """Hidden units of the style discriminator."""
     batch_size: int = Field(10, ge=1)
     """Samples per local step."""

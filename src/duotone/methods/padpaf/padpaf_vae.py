@@ -83,9 +83,9 @@ class PaDPaFVAEConfig(GenerativeSettings):
     """Weight β of the divergences, beside squared errors; 0 makes an autoencoder."""
     contrast: float = Field(0.0001, ge=0)
     """Weight λ of the latent-contrastive term; 0 turns it off."""
-    content_dim: int = Field(32, ge=1)
+    content_dim: int = Field(32, ge=1, le=65_536)
     """Dimensions of the content latent."""
-    style_dim: int = Field(8, ge=1)
+    style_dim: int = Field(8, ge=1, le=65_536)
     """Dimensions of the style latent."""
     newcomer_epochs: int = Field(3, ge=0)
     """Passes over its images in which a newcomer trains its local part."""
