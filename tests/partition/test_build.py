@@ -259,7 +259,11 @@ def test_resolved_settings_are_accepted_as_they_are(make_dataset) -> None:
         ("groups", {"group": 3}, "no setting partition.group. Did you mean 'groups'"),
         ("attribute", {}, "partition.attribute = None and partition.attributes = None; give one"),
         ("iid", {"max_train": 5}, "partition.max_train = 5 is below partition.min_train = 10"),
-        ("natural", {"newcomers": 1.5}, "valid list, or should be a valid integer, or should be"),
+        (
+            "natural",
+            {"newcomers": 1.5},
+            r"a list, such as \[1, 5\], or should be a valid integer, or",
+        ),
     ],
 )
 def test_a_wrong_setting_is_explained(scheme: str, chosen: dict[str, Any], message: str) -> None:
