@@ -262,7 +262,7 @@ def test_resolved_settings_are_accepted_as_they_are(make_dataset) -> None:
         (
             "natural",
             {"newcomers": 1.5},
-            r"a list, such as \[1, 5\], or should be a valid integer, or",
+            r"a list, such as \[1, 5\], or should be a valid integer",
         ),
     ],
 )
