@@ -22,9 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from duotone.config import RunConfig
 from duotone.data.dataset import Array
@@ -40,6 +38,9 @@ from duotone.measures.sheet import Sheet
 from duotone.measures.side_by_side import Piece, side_by_side
 from duotone.partition.partition import Population
 from duotone.types import Role
+
+if TYPE_CHECKING:  # workers read no tables
+    import polars as pl
 
 Made = TypeVar("Made")
 
@@ -150,6 +151,8 @@ class Scene:
 
     def last(self, role: Role, metric: str | None = None) -> list[Row]:
         """Return what clients of a role reached in the last round, by default by the headline."""
+        import polars as pl
+
         wanted = metric or headline(self.metrics["metric"])
         rows = self.metrics.filter(
             (pl.col("round") == self.serving.info.round)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import polars as pl
 from markupsafe import Markup
 
 from duotone.measures.score import Key, Score, Scores
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    import polars as pl
 
 NOTHING = "–"
 """A cell without a value."""

@@ -249,8 +249,9 @@ def test_ctrl_c_while_workers_import_reaches_the_parent_alone(population):
 
 
 def test_a_worker_loads_no_library_that_only_reads_tables_or_draws():
-    """Each takes 10 to 30 MB, in every worker."""
+    """Each takes 10 to 30 MB, in every worker: when it starts, and when it evaluates."""
     heavy = {"polars", "plotly", "scipy", "sklearn", "matplotlib", "PIL"}
-    code = f"import sys, duotone.federation.backends.worker; print({heavy} & {{*sys.modules}})"
+    used = "duotone.federation.backends.worker, duotone.measures.evaluation"
+    code = f"import sys, {used}; print({heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
